@@ -1,0 +1,1 @@
+"""Side-by-side measurements: every figure is a ratio of two things timed in the same run."""

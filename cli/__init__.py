@@ -1,0 +1,1 @@
+"""Console commands `hept-data` and `hept-train`."""

@@ -1,0 +1,22 @@
+"""`hept-data`: raw events to datasets, and everything one does with a dataset."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from .frame import LazyGroup, run
+
+# name: (module, one line of help), in the order in which a user meets them
+COMMANDS: dict[str, tuple[str, str]] = {}
+
+group = LazyGroup(
+    name="hept-data",
+    help="Turn raw TrackML and Delphes events into η–φ point-cloud datasets.\n\n"
+    "Example:\n\n  hept-data simulate tracking raw/ --events 20",
+    commands_at=COMMANDS,
+)
+
+
+def main() -> NoReturn:
+    """Run `hept-data`."""
+    run(group)

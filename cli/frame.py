@@ -1,0 +1,125 @@
+"""What all commands share: one red line for a user's error, `--debug`, `--json`, lazily imported commands."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+from rich.console import Console
+
+from hepdata.errors import HeptError, InputError
+
+errors = Console(stderr=True, soft_wrap=True)
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called, so that `--help` answers at once.
+
+    Args:
+        commands_at: Command name to (module, one-line help); the module holds a function named `command`.
+    """
+
+    def __init__(self, *, commands_at: dict[str, tuple[str, str]], name: str, help: str) -> None:
+        super().__init__(name=name, help=help, context_settings={"help_option_names": ["-h", "--help"]})
+        self.commands_at = commands_at
+        self.params.append(
+            click.Option(["--debug"], is_flag=True, is_eager=True, help="Show the traceback of an error.")
+        )
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Names in the order in which a user meets them."""
+        return list(self.commands_at)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the command's module."""
+        if cmd_name not in self.commands_at:
+            return None
+        module = importlib.import_module(self.commands_at[cmd_name][0], __package__)
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self.commands_at.items()])
+
+
+def run(group: click.Group) -> NoReturn:
+    """Run a command line: exit 0, 1 (failed job) or 2 (wrong usage or input), never with a traceback unless asked."""
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments
+    # Accepted anywhere on the line: a user adds it at the end of the command that failed.
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        code = group.main(arguments, standalone_mode=False)
+        _flush()
+    except HeptError as error:
+        if debug:
+            errors.print_exception()
+        fail(error)
+    except click.exceptions.Abort:
+        _print_error("stopped by the user")
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) has gone: nothing is wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(error: HeptError) -> NoReturn:
+    """Print one red line and exit with the error's code."""
+    _print_error(" ".join(str(error).split()))
+    sys.exit(error.exit_code)
+
+
+def _print_error(text: str) -> None:
+    errors.print("error:", text, style="bold red", markup=False, highlight=False)
+
+
+def _flush() -> None:
+    sys.stdout.flush()
+
+
+def json_option(function: _Function) -> _Function:
+    """Add `--json FILE` to a command that prints a table."""
+    return click.option(
+        "--json",
+        "json_path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Also write what is printed to FILE as JSON.",
+        metavar="FILE",
+    )(function)
+
+
+def write_json(path: Path | None, content: object) -> None:
+    """Write `content` for scripts, where `--json` was given."""
+    if path is None:
+        return
+    try:
+        path.write_text(json.dumps(content, indent=2, default=_plain) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            path,
+            found=f"a place that cannot be written ({error.strerror})",
+            expected="a writable file for --json",
+            remedy="choose another path",
+        ) from error
+
+
+def _plain(value: Any) -> object:
+    if hasattr(value, "item"):
+        return value.item()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"cannot write {type(value).__name__} as JSON")

@@ -1,0 +1,44 @@
+"""Tables for people: right-aligned numbers under a title."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+console = Console()
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under a header; the first column is left-aligned, the others right."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for position, name in enumerate(header):
+        table.add_column(name, justify="left" if position == 0 else "right")
+    for row in rows:
+        table.add_row(*(format_value(value) for value in row))
+    console.print(table)
+
+
+def format_value(value: object) -> str:
+    """A number with thousands separators or four significant digits; anything else as it is."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    return str(value)
+
+
+def format_bytes(size: float) -> str:
+    """A file size in the largest unit that keeps it above one.
+
+    >>> format_bytes(1_500_000)
+    '1.5 MB'
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"

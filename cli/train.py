@@ -1,0 +1,21 @@
+"""`hept-train`: fit, evaluate and apply HEPT."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from .frame import LazyGroup, run
+
+# name: (module, one line of help), in the order in which a user meets them
+COMMANDS: dict[str, tuple[str, str]] = {}
+
+group = LazyGroup(
+    name="hept-train",
+    help="Train and evaluate HEPT on datasets made by hept-data.\n\nExample:\n\n  hept-train demo demo/",
+    commands_at=COMMANDS,
+)
+
+
+def main() -> NoReturn:
+    """Run `hept-train`."""
+    run(group)

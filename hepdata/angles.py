@@ -1,0 +1,22 @@
+"""Azimuth on the circle: the only place where φ is wrapped."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+TWO_PI = 2.0 * np.pi
+
+
+def wrap_phi(phi: NDArray[np.floating]) -> NDArray[np.floating]:
+    """φ brought into [−π, π), in the dtype that came in."""
+    dtype = np.asarray(phi).dtype
+    wrapped = np.mod(np.asarray(phi, dtype=np.float64) + np.pi, TWO_PI) - np.pi
+    # Rounding to float32 can land a hair above π, outside the interval.
+    narrow = wrapped.astype(dtype)
+    return np.where(narrow >= np.asarray(np.pi, dtype=dtype), np.asarray(-np.pi, dtype=dtype), narrow)
+
+
+def delta_phi(phi: NDArray[np.floating], other: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The signed angle from `other` to `phi`, in [−π, π)."""
+    return wrap_phi(np.asarray(phi) - np.asarray(other))

@@ -1,0 +1,71 @@
+"""The one family of errors that a user can cause.
+
+Every message answers four questions in one line: where it happened, what was found, what was expected, and
+what to do about it. The command line prints that line and exits with the class's code; anything else that
+escapes is a bug.
+"""
+
+from __future__ import annotations
+
+
+class HeptError(Exception):
+    """A failure that a user can cause and mend.
+
+    Attributes:
+        where: File, event, column or argument at fault.
+        found: What was there.
+        expected: What should have been there.
+        remedy: What the user can do.
+        exit_code: What the command line exits with.
+    """
+
+    exit_code = 1
+
+    def __init__(self, where: object, *, found: str, expected: str, remedy: str) -> None:
+        self.where = str(where)
+        self.found = found
+        self.expected = expected
+        self.remedy = remedy
+        super().__init__(f"{self.where}: found {found}; expected {expected}; {remedy}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions cross process boundaries in parallel builds; the default would drop the keywords.
+        return _rebuild, (type(self), self.where, self.found, self.expected, self.remedy)
+
+
+class InputError(HeptError):
+    """Wrong usage or unusable input: arguments, raw files, datasets, checkpoints (exit code 2)."""
+
+    exit_code = 2
+
+
+class JobError(HeptError):
+    """A job that began well and failed: disk full, diverged training, findings of a validation (exit code 1)."""
+
+    exit_code = 1
+
+
+def _rebuild(kind: type[HeptError], where: str, found: str, expected: str, remedy: str) -> HeptError:
+    return kind(where, found=found, expected=expected, remedy=remedy)
+
+
+def nearest_name(name: str, known: list[str]) -> str:
+    """A remedy for an unknown name: the closest known one, or all of them.
+
+    >>> nearest_name("ete", ["eta", "phi"])
+    "did you mean 'eta'?"
+    """
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
+
+
+def missing_extra(package: str, extra: str) -> InputError:
+    """The error for an optional dependency that is not installed."""
+    return InputError(
+        f"import {package}",
+        found="no such package",
+        expected=f"the optional dependency {package!r}",
+        remedy=f"install it with: pip install 'hept[{extra}]'",
+    )

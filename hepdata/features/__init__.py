@@ -1,0 +1,1 @@
+"""Events to point clouds: coordinates, features, labels, sectors, and the order of points."""

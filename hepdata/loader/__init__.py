@@ -1,0 +1,1 @@
+"""Datasets back in memory: clouds as numpy arrays, batches as torch tensors."""

@@ -1,0 +1,1 @@
+"""Contrastive pair lists of tracking clouds."""

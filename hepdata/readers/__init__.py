@@ -1,0 +1,1 @@
+"""Raw files to events: one module per format; nothing downstream is known here."""

@@ -1,0 +1,1 @@
+"""Datasets on disk: manifest, Parquet, HDF5, integrity."""

@@ -1,0 +1,1 @@
+"""The LSH-based efficient point transformer: model, losses, metrics, trainer, evaluator."""
