@@ -1,6 +1,6 @@
 """`python -m benchmarks [NAME …]`: run every `bench_*.py` (or those named) and print one table.
 
-Each such module has `run() -> list[Ratio]`, and is run in a process of its own so that peak memory is its own.
+Each such module has `run() -> list[Ratio]`, run in a process of its own for its own peak memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def main(names: list[str]) -> int:
 def run_child(name: str) -> None:
     """Run one benchmark and leave its ratios as JSON."""
     ratios = import_module(f"benchmarks.bench_{name}").run()
-    (RESULTS / f"{name}.json").write_text(json.dumps([dataclasses.asdict(ratio) for ratio in ratios], indent=2))
+    (RESULTS / f"{name}.json").write_text(
+        json.dumps([dataclasses.asdict(ratio) for ratio in ratios], indent=2)
+    )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ COMMANDS: dict[str, tuple[str, str]] = {}
 group = LazyGroup(
     name="hept-data",
     help="Turn raw TrackML and Delphes events into η–φ point-cloud datasets.\n\n"
-    "Example:\n\n  hept-data simulate tracking raw/ --events 20",
+    "\b\nExample:\n  hept-data simulate tracking raw --events 20 --hits-per-event 2000",
     commands_at=COMMANDS,
 )
 

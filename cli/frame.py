@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 from rich.console import Console
 
-from hepdata.errors import HeptError, InputError
+from hepdata.errors import HeptError, InputError, JobError
 
 errors = Console(stderr=True, soft_wrap=True)
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -22,12 +22,19 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called, so that `--help` answers at once.
 
+    `--debug` is listed here and accepted anywhere on the line: `run` takes it away before click sees it.
+
     Args:
         commands_at: Command name to (module, one-line help); the module holds a function named `command`.
     """
 
     def __init__(self, *, commands_at: dict[str, tuple[str, str]], name: str, help: str) -> None:
-        super().__init__(name=name, help=help, context_settings={"help_option_names": ["-h", "--help"]})
+        super().__init__(
+            name=name,
+            help=help,
+            no_args_is_help=True,
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        )
         self.commands_at = commands_at
         self.params.append(
             click.Option(["--debug"], is_flag=True, is_eager=True, help="Show the traceback of an error.")
@@ -52,10 +59,9 @@ class LazyGroup(click.Group):
 
 
 def run(group: click.Group) -> NoReturn:
-    """Run a command line: exit 0, 1 (failed job) or 2 (wrong usage or input), never with a traceback unless asked."""
+    """Run a command line: exit 0, 1 (failed job) or 2 (wrong usage or input); a traceback only on request."""
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
-    # Accepted anywhere on the line: a user adds it at the end of the command that failed.
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         code = group.main(arguments, standalone_mode=False)
@@ -74,6 +80,18 @@ def run(group: click.Group) -> NoReturn:
         # The reader of a pipe (head, less) has gone: nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        # A disk can fill or a permission be missing wherever a file is touched.
+        if debug:
+            errors.print_exception()
+        fail(
+            JobError(
+                error.filename or "file system",
+                found=error.strerror or type(error).__name__,
+                expected="a place that can be read and written",
+                remedy="check the path, its permissions and the space left, then run the command again",
+            )
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 

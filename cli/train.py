@@ -11,7 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {}
 
 group = LazyGroup(
     name="hept-train",
-    help="Train and evaluate HEPT on datasets made by hept-data.\n\nExample:\n\n  hept-train demo demo/",
+    help="Train and evaluate HEPT on datasets made by hept-data.\n\n\b\nExample:\n  hept-train demo demo",
     commands_at=COMMANDS,
 )
 

@@ -40,7 +40,7 @@ class InputError(HeptError):
 
 
 class JobError(HeptError):
-    """A job that began well and failed: disk full, diverged training, findings of a validation (exit code 1)."""
+    """A job that began well and failed: no space left, diverged training, bad validation (exit code 1)."""
 
     exit_code = 1
 
