@@ -7,7 +7,9 @@ from typing import NoReturn
 from .frame import LazyGroup, run
 
 # name: (module, one line of help), in the order in which a user meets them
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "simulate": (".data_simulate", "Simulate raw events of either kind."),
+}
 
 group = LazyGroup(
     name="hept-data",

@@ -1,0 +1,17 @@
+"""`hept-data simulate`: raw events of our own, where one has none to download."""
+
+from __future__ import annotations
+
+from .frame import LazyGroup
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "tracking": (".data_simulate_tracking", "TrackML files: hits, cells, particles, truth, detectors."),
+    "pileup": (".data_simulate_pileup", "A Delphes ROOT file with particle-flow points."),
+}
+
+command = LazyGroup(
+    name="simulate",
+    help="Simulate raw events to try everything without a download.\n\n"
+    "Example:\n\n  hept-data simulate tracking raw/ --events 20",
+    commands_at=COMMANDS,
+)
