@@ -1,0 +1,46 @@
+"""One look for every picture: figure size, ink, and how a figure becomes a file.
+
+Figures are made without pyplot, so that drawing needs no display and keeps no global state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+INK = "#222222"
+FAINT = "#c9ced6"
+SIGNAL = "#d1495b"
+REFERENCE = "#8d99ae"
+ACCENT = "#00798c"
+
+
+def new_figure(
+    n_panels: int = 1, *, panel_size: tuple[float, float] = (6.4, 4.8)
+) -> tuple[Figure, list[Axes]]:
+    """An empty figure with `n_panels` panels side by side."""
+    figure = Figure(figsize=(panel_size[0] * n_panels, panel_size[1]), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, n_panels, squeeze=False)[0]
+    for panel in panels:
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(colors=INK)
+    return figure, list(panels)
+
+
+def share_view(panels: Sequence[Axes]) -> None:
+    """Give all panels the axis limits of the first, so that points can be compared by place."""
+    for panel in panels[1:]:
+        panel.set_xlim(panels[0].get_xlim())
+        panel.set_ylim(panels[0].get_ylim())
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a PNG and return its path; the folder is made where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150, metadata={"Software": None})
+    return path

@@ -1,0 +1,49 @@
+"""Pictures of a training: the loss along the way, and precision against recall at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL
+
+
+def draw_loss(
+    panel: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, title: str
+) -> None:
+    """Draw loss against epoch, one line for each of `curves` (name to epochs and losses)."""
+    for (name, (epochs, losses)), color in zip(
+        curves.items(), (ACCENT, SIGNAL, REFERENCE, INK), strict=False
+    ):
+        panel.plot(
+            epochs, losses, color=color, label=name, marker="o" if len(epochs) < 40 else "", markersize=3
+        )
+    panel.set_xlabel("epoch")
+    panel.set_ylabel("loss")
+    panel.set_title(title, loc="left", fontsize=11, color=INK)
+    panel.legend(frameon=False)
+
+
+def draw_precision_recall(
+    panel: Axes,
+    curves: Mapping[str, tuple[NDArray[np.floating], NDArray[np.floating]]],
+    *,
+    title: str,
+) -> None:
+    """Draw precision against recall, one line for each of `curves` (name to precision and recall).
+
+    The first curve is the reference (an untrained model), drawn muted.
+    """
+    for (name, (precision, recall)), color in zip(
+        curves.items(), (REFERENCE, SIGNAL, ACCENT, INK), strict=False
+    ):
+        panel.plot(recall, precision, color=color, label=name, linewidth=1.8)
+    panel.set_xlim(0, 1)
+    panel.set_ylim(0, 1.02)
+    panel.set_xlabel("recall")
+    panel.set_ylabel("precision")
+    panel.set_title(title, loc="left", fontsize=11, color=INK)
+    panel.legend(frameon=False)

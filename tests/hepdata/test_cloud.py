@@ -1,0 +1,37 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from hepdata.cloud import PairList, PointCloud
+
+
+@pytest.fixture
+def cloud():
+    columns = {"eta": np.array([0.5, -1.0], np.float32), "phi": np.array([3.0, 0.1], np.float32)}
+    return PointCloud("tracking", event_id=7, sector=0, columns=columns)
+
+
+def test_columns_are_attributes(cloud):
+    assert cloud.n_points == 2
+    assert cloud.eta is cloud.columns["eta"]
+    np.testing.assert_array_equal(cloud.coords, np.array([[0.5, 3.0], [-1.0, 0.1]], np.float32))
+
+
+def test_unknown_column_names_the_nearest(cloud):
+    with pytest.raises(AttributeError, match=r"no column 'phy': did you mean 'phi'\?"):
+        _ = cloud.phy
+
+
+def test_clouds_can_be_copied_and_pickled(cloud):
+    for again in (copy.deepcopy(cloud), pickle.loads(pickle.dumps(cloud))):
+        np.testing.assert_array_equal(again.eta, cloud.eta)
+
+
+def test_pair_rows_and_edges_agree():
+    pairs = PairList(ptr=np.array([0, 2, 2, 3], np.int32), idx=np.array([1, 2, 0], np.int32))
+    assert pairs.n_pairs == 3
+    assert pairs.row(0).tolist() == [1, 2]
+    assert pairs.row(1).tolist() == []
+    assert pairs.as_edges().tolist() == [[0, 0, 2], [1, 2, 0]]
