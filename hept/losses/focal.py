@@ -1,0 +1,44 @@
+"""Focal loss for a rare class: logits and labels enter, one number leaves."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def focal_loss(
+    logits: Tensor,
+    is_positive: Tensor,
+    *,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    normaliser: float | None = None,
+) -> Tensor:
+    """α · (1 − p)^γ · (−log p), p the probability given to the true class, mean over the points.
+
+    As in the published training, α scales both classes alike (Lin et al. 2017, https://arxiv.org/abs/1708.02002,
+    weigh the classes by α and 1 − α), so that it sets the size of a gradient step and nothing else.
+
+    Args:
+        logits: (N,) or (N, 1).
+        is_positive: (N,) bool.
+        alpha: Overall factor.
+        gamma: How strongly well-classified points are discounted.
+        normaliser: Divide the sum by this instead of N (the points of all processes and accumulated batches).
+
+    Raises:
+        ValueError: Shapes disagree.
+    """
+    logits = logits.reshape(-1)
+    if logits.shape != is_positive.reshape(-1).shape:
+        raise ValueError(
+            f"is_positive has shape {tuple(is_positive.shape)}; logits have {len(logits)} points"
+        )
+    target = is_positive.reshape(-1).to(logits.dtype)
+    cross_entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
+    p_wrong = torch.sigmoid(torch.where(target > 0.5, -logits, logits))
+    total = (alpha * p_wrong.pow(gamma) * cross_entropy).sum()
+    count = float(len(logits)) if normaliser is None else normaliser
+    # No point to classify: a zero that still has a gradient, so that a training step goes on.
+    return total / max(count, 1.0)

@@ -1,0 +1,295 @@
+"""InfoNCE over stored pair lists: embeddings and CSR pairs enter, one number and its gradient leave.
+
+For an anchor u with a positive v and negatives n (paper, Appendix B):
+
+    L(u, v) = −log[ exp(l_uv) / (exp(l_uv) + Σ_n exp(l_un)) ],
+
+averaged over the pairs of a particle, then over particles. The logit l is a bounded function of the
+distance d: `published` exp(−d / (2·0.75²)) / τ, as in the authors' code; `paper` exp(−d² / τ), as in the
+paper's equation.
+
+Points lie along a space-filling curve, so that neighbouring anchors share most of their negatives. A tile
+of anchors against the union of their lists is therefore a small and well-filled dense product: no pair list
+is sorted, and none is gathered in full. Value and gradient are computed in the same pass over the tiles,
+which leaves nothing to keep for the backward pass but one gradient of the size of the embeddings.
+
+Axes: N points, E pairs, T anchors of a tile, U points that are a negative of at least one of them, D
+    dimensions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+Similarity = Literal["published", "paper"]
+WIDTH = 2 * 0.75**2
+TILE = 128
+# exp(−1/τ) must stay a normal float32 number.
+SMALLEST_TAU = 0.0125
+
+
+class Rows(Protocol):
+    """Compressed sparse rows: the partners of point i are idx[ptr[i]:ptr[i + 1]]."""
+
+    @property
+    def ptr(self) -> Tensor: ...  # noqa: D102
+    @property
+    def idx(self) -> Tensor: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class RandomNegatives:
+    """Further negatives, drawn from the whole cloud of the anchor.
+
+    One draw serves all anchors of a tile; points of the anchor's own particle (itself included) are left
+    out for that anchor.
+
+    Attributes:
+        fraction: How many, as a part of the anchors' stored negatives.
+        offsets: (B + 1,) where the clouds begin and end on the point axis.
+        generator: Source of the draws.
+    """
+
+    fraction: float
+    offsets: Tensor
+    generator: torch.Generator | None = None
+
+
+def number_particles(particle_id: Tensor, cloud_index: Tensor) -> Tensor:
+    """(N,) numbers 0, 1, … that agree where particle and cloud do: ids repeat from event to event."""
+    _, within = torch.unique(particle_id, return_inverse=True)
+    number: Tensor
+    _, number = torch.unique(
+        cloud_index * (int(within.max()) + 1 if len(within) else 1) + within, return_inverse=True
+    )
+    return number
+
+
+def count_particles(positives: Rows, particle: Tensor, is_anchor: Tensor) -> int:
+    """How many particles the loss is a mean over: those with an anchor that has a positive."""
+    return len(torch.unique(particle[is_anchor & (positives.ptr.diff() > 0)]))
+
+
+def info_nce(
+    embeddings: Tensor,
+    positives: Rows,
+    negatives: Rows,
+    particle: Tensor,
+    is_anchor: Tensor,
+    *,
+    tau: float = 0.05,
+    similarity: Similarity = "published",
+    random_negatives: RandomNegatives | None = None,
+    normaliser: float | None = None,
+) -> Tensor:
+    """The InfoNCE loss of a batch of clouds; differentiable once in the embeddings.
+
+    An anchor without negatives has nothing to be told apart from: its pairs count with a loss of zero. A
+    batch without any positive pair has a loss of zero, with a gradient of zero.
+
+    Args:
+        embeddings: (N, D).
+        positives: Same-particle partners of every point.
+        negatives: Points to be told apart from every point.
+        particle: (N,) int64, equal within a particle, different between particles (see `number_particles`).
+        is_anchor: (N,) bool, whether the positives of a point enter the loss.
+        tau: Temperature.
+        similarity: `published` or `paper`.
+        random_negatives: Further negatives to draw.
+        normaliser: Divide the sum over particles by this instead of their number (the particles of all
+            processes and accumulated batches).
+
+    Raises:
+        ValueError: Shapes disagree, the similarity is unknown, or tau is too small.
+    """
+    n_points = len(embeddings)
+    for name, length in (
+        ("positives.ptr", len(positives.ptr) - 1),
+        ("negatives.ptr", len(negatives.ptr) - 1),
+        ("particle", len(particle)),
+        ("is_anchor", len(is_anchor)),
+    ):
+        if length != n_points:
+            raise ValueError(f"{name} is for {length} points; embeddings have {n_points}")
+    if similarity not in ("published", "paper"):
+        raise ValueError(f"similarity is {similarity!r}; it must be 'published' or 'paper'")
+    if tau < SMALLEST_TAU:
+        raise ValueError(f"tau is {tau}; it must be at least {SMALLEST_TAU}")
+    if embeddings.dtype not in (torch.float32, torch.float64):
+        embeddings = embeddings.float()
+    loss: Tensor = _InfoNCE.apply(  # type: ignore[no-untyped-call]
+        embeddings,
+        positives,
+        negatives,
+        particle,
+        is_anchor,
+        _Logit(similarity, tau),
+        random_negatives,
+        normaliser,
+    )
+    return loss
+
+
+@dataclass(frozen=True)
+class _Logit:
+    """The logit as a function of distance, shifted so that its maximum is 0, and its derivative over d."""
+
+    similarity: Similarity
+    tau: float
+
+    def __call__(self, d2: Tensor) -> tuple[Tensor, Tensor]:
+        """(l − l_max, dl/dd / d) of squared distances; the second is 0 at d = 0."""
+        if self.similarity == "paper":
+            sim = torch.exp(d2 * (-1 / self.tau))
+            return sim - 1, sim * (-2 / self.tau)
+        d = d2.clamp_(min=0).sqrt_()
+        sim = torch.exp(d * (-1 / WIDTH))
+        slope = (sim / d).mul_(-1 / (WIDTH * self.tau)).masked_fill_(d == 0, 0.0)
+        return sim.sub_(1).mul_(1 / self.tau), slope
+
+
+class _InfoNCE(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        positives: Rows,
+        negatives: Rows,
+        particle: Tensor,
+        is_anchor: Tensor,
+        logit: _Logit,
+        random_negatives: RandomNegatives | None,
+        normaliser: float | None,
+    ) -> Tensor:
+        anchors = (is_anchor & (positives.ptr.diff() > 0)).nonzero().squeeze(1)
+        pair_weight = _weigh_pairs(anchors, positives, particle, normaliser)
+        total = x.new_zeros((), dtype=torch.float64)
+        grad = torch.zeros_like(x, dtype=torch.float64)
+        columns = _Columns(negatives, len(x))
+        for tile in _cut(anchors, random_negatives):
+            total += _add_tile(
+                x, tile, pair_weight[tile], positives, columns, particle, logit, random_negatives, grad
+            )
+        ctx.save_for_backward(grad.to(x.dtype))
+        return total.to(x.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = ctx.saved_tensors
+        return (grad * grad_output, *([None] * 7))
+
+
+def _weigh_pairs(anchors: Tensor, positives: Rows, particle: Tensor, normaliser: float | None) -> Tensor:
+    """(N,) weight of each positive pair of an anchor: 1 / (pairs of the particle · particles)."""
+    weight = torch.zeros(len(particle), dtype=torch.float64, device=particle.device)
+    if len(anchors) == 0:
+        return weight
+    _, inverse = torch.unique(particle[anchors], return_inverse=True)
+    n_pairs = torch.bincount(inverse, weights=positives.ptr.diff()[anchors].double())
+    weight[anchors] = 1 / (n_pairs[inverse] * (len(n_pairs) if normaliser is None else normaliser))
+    return weight
+
+
+def _cut(anchors: Tensor, random_negatives: RandomNegatives | None) -> Iterator[Tensor]:
+    """Tiles of consecutive anchors; where negatives are drawn from clouds, no tile straddles two."""
+    if random_negatives is None:
+        yield from torch.split(anchors, TILE) if len(anchors) else ()
+        return
+    borders = torch.searchsorted(anchors, random_negatives.offsets.to(anchors)).tolist()
+    for begin, end in itertools.pairwise(borders):
+        yield from torch.split(anchors[begin:end], TILE) if end > begin else ()
+
+
+class _Columns:
+    """The union of the negatives of a tile of anchors, and which of them belong to which anchor."""
+
+    def __init__(self, negatives: Rows, n_points: int) -> None:
+        self.ptr, self.idx = negatives.ptr.long(), negatives.idx
+        self.is_in_union = torch.zeros(n_points, dtype=torch.bool, device=self.idx.device)
+        self.slot = torch.zeros(n_points, dtype=torch.int64, device=self.idx.device)
+
+    def of(self, anchors: Tensor) -> tuple[Tensor, Tensor]:
+        """(U,) points and (T, U) bool."""
+        rows, partners = gather_rows(self.ptr, self.idx, anchors)
+        self.is_in_union[partners] = True
+        union = self.is_in_union.nonzero().squeeze(1)
+        self.is_in_union[union] = False
+        self.slot[union] = torch.arange(len(union), device=union.device)
+        is_negative = torch.zeros(len(anchors) * len(union), dtype=torch.bool, device=union.device)
+        is_negative[rows * len(union) + self.slot[partners]] = True
+        return union, is_negative.view(len(anchors), len(union))
+
+
+def gather_rows(ptr: Tensor, idx: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of some anchors: position of the anchor in `anchors`, and partner, of each pair."""
+    begin, length = ptr[anchors], ptr[anchors + 1] - ptr[anchors]
+    rows = torch.repeat_interleave(torch.arange(len(anchors), device=ptr.device), length)
+    ends = length.cumsum(0)
+    position = torch.arange(len(rows), device=ptr.device) + (begin - ends + length)[rows]
+    return rows, idx[position].long()
+
+
+def _add_tile(
+    x: Tensor,
+    anchors: Tensor,
+    pair_weight: Tensor,
+    positives: Rows,
+    columns: _Columns,
+    particle: Tensor,
+    logit: _Logit,
+    random_negatives: RandomNegatives | None,
+    grad: Tensor,
+) -> Tensor:
+    """The tile's share of the loss; its gradient is added to `grad`."""
+    union, is_negative = columns.of(anchors)
+    if random_negatives is not None:
+        drawn = _draw(anchors, is_negative, random_negatives)
+        union = torch.cat([union, drawn])
+        is_negative = torch.cat([is_negative, particle[anchors][:, None] != particle[drawn]], dim=1)
+
+    # Contractions in float64, since d² is a small difference of large numbers; the exponentials in x's own
+    # precision. The centre is subtracted for the same reason.
+    centre = x[anchors].double().mean(0)
+    a = x[anchors].double() - centre  # (T, D)
+    b = x[union].double() - centre  # (U, D)
+    d2 = torch.addmm(a.square().sum(1, keepdim=True) + b.square().sum(1), a, b.T, alpha=-2).to(
+        x.dtype
+    )  # (T, U)
+    shifted, slope = logit(d2)
+    weight = shifted.exp_().mul_(is_negative)
+    denominator = weight.sum(1, dtype=torch.float64)  # (T,)
+
+    row, partner = gather_rows(positives.ptr.long(), positives.idx, anchors)
+    difference = x[anchors[row]].double() - x[partner].double()
+    l_pos, slope_pos = logit(difference.square().sum(1))
+    # −log(e^l / (e^l + S)) = softplus(log S − l), which is 0 where there is no negative.
+    gap = denominator.log()[row] - l_pos
+    pull = pair_weight[row] * torch.sigmoid(gap)  # −dL/dl of a positive pair
+    push = torch.zeros_like(denominator).index_add_(0, row, pull)  # dL/d(log S) of an anchor
+    scale = torch.where(denominator > 0, push / denominator, 0.0)
+
+    force = weight.mul_(slope).mul_(scale.to(x.dtype)[:, None]).double()  # (T, U): dL/dd / d
+    grad.index_add_(0, anchors, force.sum(1, keepdim=True) * a - force @ b)
+    grad.index_add_(0, union, force.sum(0)[:, None] * b - force.T @ a)
+    force_pos = (-pull * slope_pos)[:, None] * difference
+    grad.index_add_(0, anchors[row], force_pos)
+    grad.index_add_(0, partner, -force_pos)
+    return (pair_weight[row] * torch.nn.functional.softplus(gap)).sum()
+
+
+def _draw(anchors: Tensor, is_negative: Tensor, random_negatives: RandomNegatives) -> Tensor:
+    """Random points of the anchors' cloud, as many as the stated part of their mean list."""
+    offsets = random_negatives.offsets
+    cloud = int(torch.searchsorted(offsets, anchors[:1], right=True)) - 1
+    begin, end = int(offsets[cloud]), int(offsets[cloud + 1])
+    count = round(random_negatives.fraction * float(is_negative.sum()) / len(anchors))
+    drawn = torch.randint(begin, end, (count,), generator=random_negatives.generator)
+    return drawn.to(anchors.device)
