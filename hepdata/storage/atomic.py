@@ -1,0 +1,75 @@
+"""Files that are whole or absent: written beside their place, flushed to the disk, then renamed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from hepdata.errors import JobError
+
+
+@contextmanager
+def write_atomically(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears at `path` when the block ends without an error.
+
+    Raises:
+        JobError: The place cannot be written, or the disk is full.
+    """
+    partial = path.with_name(f".{path.name}.tmp")
+    with disk_errors(path):
+        try:
+            with partial.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+            sync_folder(path.parent)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink()
+            raise
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusal to write at `path` into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise _explain(path, error) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _explain(path: Path, error: OSError) -> JobError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return JobError(
+            path,
+            found="no space left on the disk",
+            expected="room for the dataset",
+            remedy="free some space and run the same command again: it continues where it stopped",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return JobError(
+            path,
+            found=f"a place that cannot be written ({error.strerror})",
+            expected="a folder in which files may be created",
+            remedy="choose another output folder or change its permissions",
+        )
+    return JobError(
+        path,
+        found=f"the error {error.strerror or error}",
+        expected="to write the file",
+        remedy="check the disk and run the same command again",
+    )

@@ -1,0 +1,251 @@
+"""The manifest: `dataset.json`, which says everything about a dataset without its files being opened.
+
+A manifest carries a checksum of itself, and checksums of every shard. Readers accept every format version
+up to their own; a newer one is refused with the advice to update.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hepdata.errors import InputError
+from hepdata.schema import Column, ModelInput, Schema, Task
+from hepdata.storage.place import Place, open_place
+from hepdata.storage.statistics import Statistics, add_up
+
+FORMAT_VERSION = 1
+MANIFEST_NAME = "dataset.json"
+FileFormat = Literal["parquet", "hdf5"]
+SPLITS = ("train", "valid", "test")
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SourceFile(_Record):
+    """A raw file that the dataset was made of."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class SkippedEvent(_Record):
+    """An event that is not in the dataset, and why."""
+
+    event_id: int
+    source: str
+    reason: str
+
+
+class ShardRecord(_Record):
+    """One file of clouds.
+
+    Attributes:
+        name: File name in the dataset's folder.
+        rows: Clouds in it.
+        bytes: File size.
+        sha256: Checksum of the whole file.
+        footer_bytes: Length of the file's index, at its end.
+        footer_crc: CRC-32 of that index, checked whenever the shard is opened.
+        has_pairs: Whether pair lists are stored.
+        event_ids: Events in the shard, each once, in stored order.
+        statistics: Counts over its clouds.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+    footer_bytes: int
+    footer_crc: int
+    has_pairs: bool
+    event_ids: list[int]
+    statistics: Statistics
+
+
+class ColumnRecord(_Record):
+    """One variable: see `hepdata.schema.Column`."""
+
+    name: str
+    dtype: str
+    unit: str
+    meaning: str
+    is_label: bool = False
+
+
+class InputRecord(_Record):
+    """A column as the model sees it: multiplied by `scale`."""
+
+    column: str
+    scale: float
+
+
+class Manifest(_Record):
+    """Everything about a dataset.
+
+    Attributes:
+        format_version: Version of the layout on disk.
+        task: "tracking" or "pileup".
+        file_format: "parquet" or "hdf5".
+        columns: Every stored list column.
+        features: Model features in order, with the scale that the loader applies.
+        coordinates: Model coordinates in order, likewise.
+        has_pairs: Whether pair lists are stored.
+        configuration: The full configuration of the build.
+        software: Package versions that made the files.
+        sources: Raw files.
+        skipped: Events left out.
+        splits: Shards of every split, in order.
+    """
+
+    format_version: int
+    task: Task
+    file_format: FileFormat
+    columns: list[ColumnRecord]
+    features: list[InputRecord]
+    coordinates: list[InputRecord]
+    has_pairs: bool
+    configuration: dict[str, object]
+    software: dict[str, str]
+    sources: list[SourceFile]
+    skipped: list[SkippedEvent]
+    splits: dict[str, list[ShardRecord]]
+
+    def as_schema(self) -> Schema:
+        """Columns, features and coordinates as the rest of the package knows them."""
+        return Schema(
+            task=self.task,
+            columns=tuple(Column(**column.model_dump()) for column in self.columns),
+            features=tuple(ModelInput(entry.column, entry.scale) for entry in self.features),
+            coordinates=tuple(ModelInput(entry.column, entry.scale) for entry in self.coordinates),
+        )
+
+    def statistics(self, split: str | None = None) -> Statistics:
+        """Counts over one split, or over all."""
+        chosen = self.splits.values() if split is None else [self.splits[split]]
+        return add_up([shard.statistics for shards in chosen for shard in shards])
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the checksums of all shards: equal fingerprints mean equal bytes."""
+        digest = hashlib.sha256()
+        for split, shards in self.splits.items():
+            for shard in shards:
+                digest.update(f"{split} {shard.sha256}\n".encode())
+        return digest.hexdigest()
+
+    def as_text(self) -> str:
+        """The content of `dataset.json`, checksum included."""
+        return _as_text(self.model_dump(mode="json")).decode()
+
+    def write(self, folder: Path) -> None:
+        """Write `dataset.json` into `folder`, whole or not at all."""
+        from hepdata.storage.atomic import write_atomically
+
+        with write_atomically(folder / MANIFEST_NAME) as file:
+            file.write(self.as_text().encode())
+
+    @classmethod
+    def read(cls, location: str | Path) -> Manifest:
+        """Read and check the manifest of a dataset.
+
+        Args:
+            location: Folder or fsspec URL.
+
+        Raises:
+            InputError: There is none, it is damaged, or of a newer format.
+        """
+        place = open_place(location)
+        return cls.parse(place.read_bytes(MANIFEST_NAME), place)
+
+    @classmethod
+    def parse(cls, text: bytes, place: Place) -> Manifest:
+        """Check the text of a manifest that lies at `place`."""
+        where = place.name_of(MANIFEST_NAME)
+        try:
+            content = json.loads(text)
+            checksum = content.pop("checksum")
+            version = content["format_version"]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _damaged(where, f"text that is no manifest ({error})") from error
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            raise InputError(
+                where,
+                found=f"format version {version}",
+                expected=f"at most {FORMAT_VERSION}, the newest that this hept reads",
+                remedy="update with: pip install --upgrade hept",
+            )
+        if checksum != _checksum(content) or text != _as_text(content):
+            raise _damaged(where, "a content that does not match its own checksum")
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            raise _damaged(where, f"an invalid manifest ({problem['loc']}: {problem['msg']})") from error
+
+
+def describe_schema(schema: Schema) -> dict[str, list[dict[str, object]]]:
+    """The schema's part of a manifest."""
+    return {
+        "columns": [asdict(column) for column in schema.columns],
+        "features": [asdict(entry) for entry in schema.features],
+        "coordinates": [asdict(entry) for entry in schema.coordinates],
+    }
+
+
+def make_manifest(
+    *,
+    schema: Schema,
+    file_format: FileFormat,
+    splits: Mapping[str, Sequence[ShardRecord]],
+    configuration: Mapping[str, object],
+    sources: Sequence[SourceFile] = (),
+    skipped: Sequence[SkippedEvent] = (),
+) -> Manifest:
+    """A manifest of the current format version for shards that are written."""
+    from hepdata.storage.software import list_software
+
+    parts = describe_schema(schema)
+    shards = [shard for name in splits for shard in splits[name] if shard.rows]
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        task=schema.task,
+        file_format=file_format,
+        columns=[ColumnRecord.model_validate(column) for column in parts["columns"]],
+        features=[InputRecord.model_validate(entry) for entry in parts["features"]],
+        coordinates=[InputRecord.model_validate(entry) for entry in parts["coordinates"]],
+        has_pairs=any(shard.has_pairs for shard in shards),
+        configuration=dict(configuration),
+        software=list_software(),
+        sources=list(sources),
+        skipped=list(skipped),
+        splits={name: list(records) for name, records in splits.items()},
+    )
+
+
+def _checksum(content: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def _as_text(content: Mapping[str, object]) -> bytes:
+    # One spelling only, compared byte by byte on reading: a flipped byte cannot hide in a space.
+    text = json.dumps({"checksum": _checksum(content), **content}, indent=1, ensure_ascii=False)
+    return f"{text}\n".encode()
+
+
+def _damaged(where: str, found: str) -> InputError:
+    return InputError(
+        where,
+        found=found,
+        expected="a manifest as hept-data writes it",
+        remedy="copy the file again from where it came, or build the dataset again",
+    )
