@@ -1,1 +1,8 @@
 """The LSH-based efficient point transformer: model, losses, metrics, trainer, evaluator."""
+
+from hept.attention import HEPTAttention
+from hept.clouds import Clouds
+from hept.model import HEPT
+from hept.published import load_published
+
+__all__ = ["HEPT", "Clouds", "HEPTAttention", "load_published"]

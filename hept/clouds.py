@@ -1,0 +1,67 @@
+"""Which points belong together: offsets enter, per-point and per-cloud views of them leave.
+
+Axes: N points on the one flat axis, B clouds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Clouds:
+    """The clouds of a ragged batch on the flat point axis.
+
+    Nothing here depends on the values of `offsets`: all shapes follow from N and B, so that a GPU never has to
+    be asked for a size.
+
+    Attributes:
+        offsets: (B+1,) int64; cloud b holds the points offsets[b] … offsets[b+1]−1.
+        sizes: (B,) int64, points in each cloud.
+        index: (N,) int64, the cloud of each point.
+    """
+
+    offsets: Tensor
+    sizes: Tensor
+    index: Tensor
+
+    @property
+    def n_points(self) -> int:
+        """Points of all clouds together."""
+        return self.index.shape[0]
+
+    @property
+    def n_clouds(self) -> int:
+        """Clouds in the batch, empty ones included."""
+        return self.sizes.shape[0]
+
+    @classmethod
+    def from_offsets(cls, offsets: Tensor, n_points: int) -> Clouds:
+        """Describe a batch of `n_points` points cut at `offsets`.
+
+        Raises:
+            ValueError: Where the offsets are no cut of the point axis (values are looked at on the CPU only).
+        """
+        if offsets.ndim != 1 or offsets.shape[0] < 2 or offsets.dtype != torch.int64:
+            raise ValueError(
+                f"offsets: got shape {tuple(offsets.shape)} and {offsets.dtype}, "
+                "need int64 of shape (n_clouds + 1,) with at least one cloud"
+            )
+        # A look at the values would make a GPU wait, and a compiled or fake tensor has none.
+        if type(offsets) is Tensor and offsets.device.type == "cpu" and not torch.compiler.is_compiling():
+            _check_values(offsets, n_points)
+        points = torch.arange(n_points, device=offsets.device)
+        # Clouds that end at or before a point lie behind it, empty ones too.
+        index = torch.searchsorted(offsets[1:].contiguous(), points, right=True)
+        return cls(offsets, offsets.diff(), index)
+
+
+def _check_values(offsets: Tensor, n_points: int) -> None:
+    if int(offsets[0]) != 0 or int(offsets[-1]) != n_points or bool((offsets.diff() < 0).any()):
+        raise ValueError(
+            f"offsets: got {offsets[0].item()} … {offsets[-1].item()} for {n_points} points, "
+            "need ascending values from 0 to the number of points"
+        )

@@ -1,0 +1,40 @@
+"""What follows the transformer: joined layer outputs enter, embeddings or logits leave."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+
+class EmbeddingHead(nn.Module):
+    """h = W x; out = h + drop(mlp(h)): five linear layers, layer norm and tanh between."""
+
+    def __init__(
+        self, in_dim: int, out_dim: int, *, dropout: float, width: int = 256, depth: int = 5
+    ) -> None:
+        super().__init__()
+        self.project = nn.Linear(in_dim, out_dim, bias=False)
+        layers: list[nn.Module] = []
+        for a, b in pairwise([out_dim, *[width] * (depth - 1)]):
+            layers += [nn.Linear(a, b), nn.LayerNorm(b), nn.Tanh()]
+        self.mlp = nn.Sequential(*layers, nn.Linear(width, out_dim))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, in_dim) to (N, out_dim)."""
+        h = self.project(x)
+        return h + self.dropout(self.mlp(h))  # type: ignore[no-any-return]
+
+
+class ClassificationHead(nn.Module):
+    """An embedding, then logits; the sigmoid belongs to the loss."""
+
+    def __init__(self, in_dim: int, embedding_dim: int, out_dim: int, *, dropout: float) -> None:
+        super().__init__()
+        self.embed = EmbeddingHead(in_dim, embedding_dim, dropout=dropout)
+        self.out = nn.Linear(embedding_dim, out_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, in_dim) to (N, out_dim)."""
+        return self.out(self.embed(x))  # type: ignore[no-any-return]

@@ -1,0 +1,137 @@
+"""The HEPT model (paper, Appendix C): point features and coordinates enter, one output row a point leaves.
+
+    h₀ = encode(x);  h_ℓ = block_ℓ(h_{ℓ−1});  out = head([h₀ ‖ h₁ ‖ … ‖ h_L])
+
+Axes: N points, B clouds, F features, D coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from hept.attention import HEPTAttention
+from hept.clouds import Clouds
+from hept.heads import ClassificationHead, EmbeddingHead
+
+# Any module that maps (x (N, hidden), coords (N, D), clouds) to (N, hidden) can stand in a block.
+AttentionFactory = Callable[[int, int], nn.Module]
+
+
+class TransformerBlock(nn.Module):
+    """x += drop(attention(norm x)); x += drop(ff(norm x))."""
+
+    def __init__(self, hidden_dim: int, attention: nn.Module, *, dropout: float) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(hidden_dim)
+        self.attention = attention
+        self.norm2 = nn.LayerNorm(hidden_dim)
+        self.ff = nn.Sequential(
+            nn.Linear(hidden_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, hidden_dim)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
+        """(N, hidden) to (N, hidden)."""
+        x = x + self.dropout(self.attention(self.norm1(x), coords, clouds))
+        return x + self.dropout(self.ff(self.norm2(x)))  # type: ignore[no-any-return]
+
+
+class HEPT(nn.Module):
+    """The LSH-based efficient point transformer.
+
+    Args:
+        n_features: Columns of `features`, the class column included.
+        coords_dim: Columns of `coords`.
+        out_dim: Columns of the output: the embedding's (tracking: 12), or the logits' (pileup: 1).
+        n_layers: Transformer blocks.
+        hidden_dim: Width of the point features; each head has as many dimensions.
+        n_heads: Attention heads.
+        block_size: Points of an attention block.
+        n_tables: OR hash tables, m₁.
+        n_regions: Product of the AND bucket numbers, G.
+        and_coords: Which coordinates feed the AND codes.
+        head: "embedding" ends in the residual network of width `out_dim`; "classification" in logits.
+        n_classes: Classes of the embedded feature, 0 for none.
+        class_feature: Column of `features` that holds the class.
+        class_dim: Width of the class embedding.
+        dropout: Probability of dropping in training.
+        attention: Makes the attention of each block from (hidden_dim, coords_dim), in place of HEPT's own.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        coords_dim: int,
+        out_dim: int,
+        *,
+        n_layers: int = 4,
+        hidden_dim: int = 24,
+        n_heads: int = 8,
+        block_size: int = 100,
+        n_tables: int = 3,
+        n_regions: float = 150,
+        and_coords: Sequence[int] = (0, 1),
+        head: Literal["embedding", "classification"] = "embedding",
+        n_classes: int = 0,
+        class_feature: int = -1,
+        class_dim: int = 10,
+        dropout: float = 0.1,
+        attention: AttentionFactory | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_features, self.coords_dim = n_features, coords_dim
+        self.class_feature = class_feature % n_features
+        self.class_embedding = nn.Embedding(n_classes, class_dim) if n_classes else None
+        width = n_features - 1 + class_dim if n_classes else n_features
+        self.encoder = nn.Sequential(
+            nn.Linear(width, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, hidden_dim)
+        )
+        make_attention = attention or partial(
+            HEPTAttention,
+            n_heads=n_heads,
+            block_size=block_size,
+            n_tables=n_tables,
+            n_regions=n_regions,
+            and_coords=and_coords,
+        )
+        self.blocks = nn.ModuleList(
+            TransformerBlock(hidden_dim, make_attention(hidden_dim, coords_dim), dropout=dropout)
+            for _ in range(n_layers)
+        )
+        joined = hidden_dim * (n_layers + 1)
+        self.head: nn.Module = (
+            EmbeddingHead(joined, out_dim, dropout=dropout)
+            if head == "embedding"
+            else ClassificationHead(joined, hidden_dim // 2, out_dim, dropout=dropout)
+        )
+
+    def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:
+        """Map points to outputs.
+
+        Args:
+            features: (N, n_features).
+            coords: (N, coords_dim).
+            offsets: (B+1,) int64, where clouds begin and end on the axis of points.
+
+        Returns:
+            (N, out_dim), in the order of the points.
+        """
+        clouds = Clouds.from_offsets(offsets, features.shape[0])
+        x = self.encoder(self._embed_class(features))
+        layers = [x]
+        for block in self.blocks:
+            x = block(x, coords, clouds)
+            layers.append(x)
+        return self.head(torch.cat(layers, -1))  # type: ignore[no-any-return]
+
+    def _embed_class(self, features: Tensor) -> Tensor:
+        if self.class_embedding is None:
+            return features
+        column = self.class_feature
+        embedded = self.class_embedding(features[:, column].long())
+        return torch.cat([features[:, :column], features[:, column + 1 :], embedded], -1)
