@@ -1,0 +1,76 @@
+"""`hept-data simulate tracking`: TrackML events of a pixel detector of our own."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import click
+
+from hepdata.simulate.trackml_files import FIRST_EVENT, SimulationSummary, simulate_files
+
+from .frame import json_option, write_json
+from .progress import ProgressBar
+from .tables import format_bytes, print_table
+
+
+@click.command("tracking", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--events", default=10, show_default=True, help="How many events.")
+@click.option(
+    "--hits-per-event", default=2000, show_default=True, help="Mean number of hits, noise included."
+)
+@click.option("--seed", default=0, show_default=True, help="The same seed gives the same bytes.")
+@click.option("--first-event", default=FIRST_EVENT, show_default=True, help="Number of the first event.")
+@click.option("--gzip/--no-gzip", "compress", default=False, help="Write .csv.gz files.  [default: no-gzip]")
+@json_option
+def command(
+    out: Path,
+    events: int,
+    hits_per_event: int,
+    seed: int,
+    first_event: int,
+    compress: bool,
+    json_path: Path | None,
+) -> None:
+    r"""Simulate TrackML events into the folder OUT.
+
+    Writes hits, cells, particles and truth of each event, and detectors.csv, in the files of the TrackML
+    challenge: charged particles in 2 T through four barrel layers and seven discs on each side, with multiple
+    scattering, decays in flight, inefficiency and 15 % noise. Files of the same names in OUT are replaced;
+    OUT may hold no other events.
+
+    \b
+    Example:
+      hept-data simulate tracking raw --events 20 --hits-per-event 2000 --seed 1
+    """
+    with ProgressBar() as bar:
+        summary = simulate_files(
+            out,
+            n_events=events,
+            hits_per_event=hits_per_event,
+            seed=seed,
+            first_event=first_event,
+            compress=compress,
+            progress=bar,
+        )
+    _print_summary(out, summary)
+    write_json(json_path, {"out": str(out), **dataclasses.asdict(summary)})
+
+
+def _print_summary(out: Path, summary: SimulationSummary) -> None:
+    print_table(
+        f"Simulated TrackML events in {out}",
+        ("", "total", "per event"),
+        [
+            (name, total, round(total / summary.n_events))
+            for name, total in (
+                ("hits", summary.n_hits),
+                ("of these noise", summary.n_noise),
+                ("cells", summary.n_cells),
+                ("particles", summary.n_particles),
+                ("of these pt > 0.9 GeV", summary.n_high_pt),
+            )
+        ]
+        + [("size", format_bytes(summary.n_bytes), format_bytes(summary.n_bytes / summary.n_events))],
+    )
