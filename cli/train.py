@@ -7,7 +7,9 @@ from typing import NoReturn
 from .frame import LazyGroup, run
 
 # name: (module, one line of help), in the order in which a user meets them
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "theory": (".train_theory", "Error against computation of kernel approximations."),
+}
 
 group = LazyGroup(
     name="hept-train",
