@@ -1,0 +1,228 @@
+"""What a training run is: a preset, changed by `--set key=value`, checked before anything starts.
+
+A preset is a YAML file in `hept/presets/`; it names only what differs from the defaults below. Modules
+never see a configuration: the trainer takes values out of it and passes them as plain arguments.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hepdata.errors import InputError, nearest_name
+from hepdata.schema import Task
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelConfig(_Section):
+    """The network."""
+
+    kind: Literal["hept", "mlp"] = "hept"
+    kernel: Literal["rbf", "dot"] = "rbf"
+    n_layers: int = Field(default=4, ge=1)
+    hidden_dim: int = Field(default=24, ge=1)
+    n_heads: int = Field(default=8, ge=1)
+    block_size: int = Field(default=100, ge=1)
+    n_tables: int = Field(default=3, ge=1)
+    n_regions: int = Field(default=150, ge=1)
+    out_dim: int = Field(default=12, ge=1)
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+
+
+class DataConfig(_Section):
+    """What the network reads of a dataset."""
+
+    features: list[str] | None = None
+    coords: list[str] | None = None
+    signed_log: list[str] = []
+    standardise: bool = False
+    workers: int = Field(default=0, ge=0)
+
+
+class LossConfig(_Section):
+    """What is minimised: InfoNCE for tracking, focal loss for pileup."""
+
+    tau: float = Field(default=0.05, gt=0)
+    similarity: Literal["published", "paper"] = "published"
+    random_negatives: float = Field(default=0.2, ge=0)
+    pt_min: float = Field(default=0.9, ge=0)
+    alpha: float = Field(default=0.25, gt=0)
+    gamma: float = Field(default=2.0, ge=0)
+
+
+class OptimizerConfig(_Section):
+    """Adam and the course of its learning rate."""
+
+    lr: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    schedule: Literal["constant", "step", "plateau", "cosine"] = "constant"
+    factor: float = Field(default=0.5, gt=0, le=1)
+    step_epochs: int = Field(default=500, ge=1)
+    patience: int = Field(default=20, ge=0)
+    warmup_steps: int = Field(default=0, ge=0)
+    clip_norm: float | None = Field(default=None, gt=0)
+
+
+class TrainConfig(_Section):
+    """A whole run, as written to the run folder."""
+
+    task: Task
+    seed: int = Field(default=42, ge=0)
+    epochs: int = Field(default=100, ge=1)
+    max_minutes: float | None = Field(default=None, gt=0)
+    batch_size: int = Field(default=1, ge=1)
+    accumulate: int = Field(default=1, ge=1)
+    early_stopping: int | None = Field(default=None, ge=1)
+    ema_decay: float | None = Field(default=None, gt=0, lt=1)
+    checkpoint_activations: bool = False
+    compile: bool = False
+    precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
+    validate_every: int = Field(default=1, ge=1)
+    save_every_steps: int | None = Field(default=None, ge=1)
+    max_loss: float = Field(default=1e6, gt=0)
+    model: ModelConfig = ModelConfig()
+    data: DataConfig = DataConfig()
+    loss: LossConfig = LossConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+
+    def to_yaml(self) -> str:
+        """The resolved configuration, every key in it."""
+        return yaml.safe_dump(self.model_dump(), sort_keys=False)
+
+
+def list_presets() -> list[str]:
+    """Names of the presets that come with the package."""
+    return sorted(entry.name.removesuffix(".yaml") for entry in _presets() if entry.name.endswith(".yaml"))
+
+
+def load_config(preset: str, overrides: list[str] | None = None) -> TrainConfig:
+    """A preset, or a YAML file of one's own, with `key.key=value` changes on top.
+
+    Raises:
+        InputError: No such preset, unreadable YAML, an unknown key or a value that does not fit.
+    """
+    content = _read(preset)
+    for override in overrides or []:
+        _apply(content, override)
+    return check_config(content, where=preset)
+
+
+def check_config(content: object, *, where: object) -> TrainConfig:
+    """A configuration from plain values.
+
+    Raises:
+        InputError: An unknown key or a value that does not fit.
+    """
+    try:
+        return TrainConfig.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = [str(part) for part in first["loc"]]
+        key = ".".join(path)
+        if first["type"] == "extra_forbidden":
+            raise InputError(
+                where,
+                found=f"the unknown setting {key!r}",
+                expected="a known one",
+                remedy=nearest_name(key, _known_keys()),
+            ) from error
+        raise InputError(
+            where,
+            found=f"{key} = {first.get('input')!r}",
+            expected=first["msg"][0].lower() + first["msg"][1:],
+            remedy=f"change it, for instance with --set {key}=VALUE",
+        ) from error
+
+
+def _presets() -> list[Path]:
+    return [Path(str(entry)) for entry in files("hept").joinpath("presets").iterdir()]
+
+
+def _read(preset: str) -> dict[str, object]:
+    path = Path(preset)
+    if path.suffix not in (".yaml", ".yml"):
+        known = list_presets()
+        if preset not in known:
+            raise InputError(
+                f"--preset {preset}",
+                found="no preset of this name",
+                expected=f"one of {', '.join(known)}, or a .yaml file",
+                remedy=nearest_name(preset, known),
+            )
+        path = Path(str(files("hept").joinpath("presets", f"{preset}.yaml")))
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(
+            path,
+            found=" ".join(str(error).split()),
+            expected="a YAML file of settings",
+            remedy="name a preset or mend the file",
+        ) from error
+    if not isinstance(content, dict):
+        raise InputError(
+            path,
+            found=f"a {type(content).__name__}",
+            expected="settings as `key: value`",
+            remedy="mend the file",
+        )
+    base = content.pop("extends", None)
+    return _merge(_read(str(base)), content) if base is not None else content
+
+
+def _merge(base: dict[str, object], changes: dict[str, object]) -> dict[str, object]:
+    merged = dict(base)
+    for key, value in changes.items():
+        below = merged.get(key)
+        merged[key] = _merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _apply(content: dict[str, object], override: str) -> None:
+    key, equals, value = override.partition("=")
+    if not equals or not key:
+        raise InputError(
+            f"--set {override}",
+            found="no '='",
+            expected="KEY=VALUE",
+            remedy="write for instance model.n_tables=5",
+        )
+    *sections, last = key.strip().split(".")
+    place = content
+    for section in sections:
+        below = place.setdefault(section, {})
+        if not isinstance(below, dict):
+            raise InputError(
+                f"--set {override}",
+                found=f"the unknown setting {key!r}",
+                expected="a known one",
+                remedy=nearest_name(key, _known_keys()),
+            )
+        place = below
+    try:
+        place[last] = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise InputError(
+            f"--set {override}",
+            found="a value that is not YAML",
+            expected="KEY=VALUE",
+            remedy="quote the value",
+        ) from error
+
+
+def _known_keys() -> list[str]:
+    keys = []
+    for name, field in TrainConfig.model_fields.items():
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, BaseModel):
+            keys += [f"{name}.{inner}" for inner in section.model_fields]
+        else:
+            keys.append(name)
+    return keys
