@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from hept.blocks import cut_into_blocks
 from hept.clouds import Clouds
 from hept.hashing import bucket_of_rank, draw_buckets, join_codes, rank_in_cloud, sort_by
-from hept.kernels_eager import attend_eager
+from hept.kernels_grouped import attend_grouped
 
 # ω = Σ exp(min(Σ w, 50)) over so many terms a coordinate, as in the published weights.
 TERMS_OF_OMEGA = 10
@@ -99,7 +99,7 @@ class HEPTAttention(nn.Module):
             code = self._and_code(coords, clouds)
             query_order = sort_by(code, self._hash(query))
             key_order = sort_by(code, self._hash(key))
-        out = attend_eager(query, key, value, query_order, key_order, blocks)
+        out = attend_grouped(query, key, value, query_order, key_order, blocks)
         return self.out_linear(out.movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
 
     def _split(self, rows: Tensor) -> Tensor:

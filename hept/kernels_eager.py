@@ -35,7 +35,7 @@ def attend_eager(
     v = gather_slots(value, key_order, blocks)
     weight = kernel(q, k) * blocks.is_filled[:, None, :]  # (C, H, K, S, S)
     total = return_to_points(weight.sum(-1, keepdim=True), query_order, blocks)
-    return return_to_points(weight @ v, query_order, blocks) / (total + EPSILON)
+    return return_to_points(weight @ v, query_order, blocks) / (total + query_order.shape[0] * EPSILON)
 
 
 def kernel(q: Tensor, k: Tensor) -> Tensor:
