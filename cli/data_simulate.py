@@ -12,6 +12,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 command = LazyGroup(
     name="simulate",
     help="Simulate raw events to try everything without a download.\n\n"
-    "Example:\n\n  hept-data simulate tracking raw/ --events 20",
+    "\b\nExample:\n  hept-data simulate tracking raw --events 20 --hits-per-event 2000",
     commands_at=COMMANDS,
 )

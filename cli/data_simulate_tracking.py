@@ -33,7 +33,7 @@ def command(
     compress: bool,
     json_path: Path | None,
 ) -> None:
-    r"""Simulate TrackML events into the folder OUT.
+    """Simulate TrackML events into the folder OUT.
 
     Writes hits, cells, particles and truth of each event, and detectors.csv, in the files of the TrackML
     challenge: charged particles in 2 T through four barrel layers and seven discs on each side, with multiple
@@ -43,7 +43,7 @@ def command(
     \b
     Example:
       hept-data simulate tracking raw --events 20 --hits-per-event 2000 --seed 1
-    """
+    """  # noqa: D301
     with ProgressBar() as bar:
         summary = simulate_files(
             out,

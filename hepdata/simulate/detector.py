@@ -60,7 +60,7 @@ class Layout:
     ring_radii: tuple[float, float] = (65.0, 135.0)
     ring_slots: tuple[int, int] = (24, 40)
     overlap: float = 0.2
-    overlap_z: float = 0.03
+    overlap_z: float = 0.04
     stagger: float = 0.6
     radiation_length: float = 0.02
 

@@ -104,8 +104,8 @@ def simulate_files(
     )
     events = range(first_event, first_event + n_events)
     _check_folder(out, events, compress, detectors_name, detectors)
+    _make_folder(out)
     try:
-        out.mkdir(parents=True, exist_ok=True)
         _write_all(out, {detectors_name: detectors})
         summary = SimulationSummary(n_bytes=len(detectors))
         progress.start("simulate", n_events, "event")
@@ -160,15 +160,16 @@ def describe_detector(detector: Detector) -> Table:
 
 
 def round_significant(values: FloatArray, digits: int = 6) -> FloatArray:
-    """The doubles nearest to `values` written with so many significant digits.
+    """The doubles nearest to `values` written with so many significant digits; below 1e-12 is zero.
 
     >>> round_significant(np.array([-126.74749, 1.23456789e-5])).tolist()
     [-126.747, 1.23457e-05]
     """
+    values = np.where(np.abs(values) < 1e-12, 0.0, values)
     with np.errstate(divide="ignore"):
         exponent = np.floor(np.log10(np.abs(values)))
     shift = digits - 1 - np.where(np.isfinite(exponent), exponent, 0.0)
-    # Only a division by an exact power of ten rounds rightly, and only positive powers are exact.
+    # Only a division by an exact power of ten rounds rightly; they are exact from 10⁰ to 10²².
     up, down = 10.0 ** np.maximum(shift, 0), 10.0 ** np.maximum(-shift, 0)
     rounded: FloatArray = np.rint(values * up / down) / up * down + 0.0  # + 0.0: no negative zero
     return rounded
@@ -233,6 +234,18 @@ def _check_folder(out: Path, events: range, compress: bool, detectors_name: str,
             name != detectors_name or (out / name).read_bytes() != detectors
         ):
             _refuse(out, f"{name} of another detector")
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            out,
+            found=f"a place where no folder can be made ({error.strerror})",
+            expected="a writable folder",
+            remedy="choose another folder",
+        ) from error
 
 
 def _refuse(out: Path, found: str) -> None:
