@@ -8,6 +8,7 @@ bytes, header included, against the index's CRC-32.
 
 from __future__ import annotations
 
+import ctypes
 import zlib
 from typing import Any
 
@@ -77,8 +78,7 @@ def decode_page(page: memoryview, entry: tuple[int, ...], name: str, dtype: str)
     if count == 0:
         return np.empty(0, dtype)
     values: Any = page[head:length]
-    if is_compressed:
-        values = CODECS[compression_of(name)].decompress(values, raw)
+    values = _decompress(CODECS[compression_of(name)], values, raw) if is_compressed else bytearray(values)
     if dtype == "bool":
         return np.unpackbits(np.frombuffer(values, np.uint8), count=count, bitorder="little").view(np.bool_)
     if encoding_of(dtype) == "BYTE_STREAM_SPLIT":
@@ -86,6 +86,14 @@ def decode_page(page: memoryview, entry: tuple[int, ...], name: str, dtype: str)
         split = np.frombuffer(values, np.uint8).reshape(np.dtype(dtype).itemsize, count)
         return np.ascontiguousarray(split.T).reshape(-1).view(dtype)
     return np.frombuffer(values, dtype)
+
+
+def _decompress(codec: pa.Codec, values: memoryview, size: int) -> Any:
+    """Decompressed bytes that may be written to: nobody else holds them, though Arrow calls them constant."""
+    buffer = codec.decompress(values, size)
+    memory = (ctypes.c_uint8 * size).from_address(buffer.address)
+    memory.owner = buffer  # type: ignore[attr-defined]
+    return memory
 
 
 # Thrift's compact protocol, as far as page headers use it: field types 1, 2 are booleans, 3–6 integers,

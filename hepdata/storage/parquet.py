@@ -24,11 +24,10 @@ from hepdata.storage.atomic import write_atomically
 from hepdata.storage.columns import SCALARS, arrays_of, arrow_schema, list_columns
 from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.pages import compression_of, encoding_of, index_row_group
+from hepdata.storage.parquet_reader import INDEX_KEY, ROWS_KEY
+from hepdata.storage.reader import ROW_DTYPE
 from hepdata.storage.statistics import Statistics, add_up, count_cloud
 
-ROWS_KEY = "hept.rows"
-INDEX_KEY = "hept.index"
-ROW_DTYPE = np.dtype([("event_id", "<i8"), ("sector", "<i4"), ("n_points", "<i4")])
 # One page per column and cloud: the reader relies on it. Parquet's own limit is 2 GiB.
 _PAGE_SIZE = 2**31 - 1
 

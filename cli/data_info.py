@@ -1,0 +1,25 @@
+"""`hept-data info`: what a dataset is, from its manifest alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hepdata import open_dataset
+
+from .frame import json_option, write_json
+
+
+@click.command("info")
+@click.argument("dataset", metavar="DATASET")
+@json_option
+def command(dataset: str, json_path: Path | None) -> None:
+    """Show what DATASET holds: clouds, points, pairs, labels, ranges of every column.
+
+    Example:
+      hept-data info tracking-60k
+    """
+    info = open_dataset(dataset).info()
+    click.echo(str(info))
+    write_json(json_path, info.as_dict())

@@ -1,0 +1,111 @@
+"""A batch: several clouds on one flat point axis.
+
+Axes: N points of all clouds, B clouds, F features, D coordinates, E pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from hepdata.errors import nearest_name
+
+
+@dataclass(frozen=True)
+class PairTensors:
+    """For every point of the batch its partners, as compressed sparse rows on the flat point axis.
+
+    Attributes:
+        ptr: (N + 1,) int64.
+        idx: (E,) int32, or int64 in batches of more than 2³¹ points.
+    """
+
+    ptr: Tensor
+    idx: Tensor
+
+    @property
+    def n_pairs(self) -> int:
+        """Directed pairs in the list."""
+        return len(self.idx)
+
+    def as_edges(self) -> Tensor:
+        """(2, E) int64: anchor and partner of every pair."""
+        rows = torch.arange(len(self.ptr) - 1, device=self.ptr.device)
+        anchors = torch.repeat_interleave(rows, self.ptr.diff(), output_size=len(self.idx))
+        return torch.stack([anchors, self.idx.long()])
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Clouds as tensors; columns are attributes too: `batch.particle_id`.
+
+    Attributes:
+        features: (N, F) float32.
+        coords: (N, D) float32.
+        offsets: (B + 1,) int64; cloud b has the points offsets[b] … offsets[b + 1].
+        cloud_index: (N,) int64, the cloud of every point.
+        event_id: (B,) int64.
+        sector: (B,) int64.
+        columns: (N,) each, as stored.
+        positives: Points of the same particle, or None.
+        negatives: Points to be told apart, or None.
+    """
+
+    features: Tensor
+    coords: Tensor
+    offsets: Tensor
+    cloud_index: Tensor
+    event_id: Tensor
+    sector: Tensor
+    columns: dict[str, Tensor] = field(repr=False)
+    positives: PairTensors | None = field(default=None, repr=False)
+    negatives: PairTensors | None = field(default=None, repr=False)
+
+    @property
+    def n_clouds(self) -> int:
+        """Clouds in the batch."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_points(self) -> int:
+        """Points of all clouds."""
+        return len(self.features)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
+        """The batch on another device; from pinned memory and with `non_blocking`, beside other work."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Batch:
+        """The batch in page-locked memory, from which GPUs copy without waiting."""
+        return self._map(lambda tensor: tensor.pin_memory())
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        return replace(
+            self,
+            features=change(self.features),
+            coords=change(self.coords),
+            offsets=change(self.offsets),
+            cloud_index=change(self.cloud_index),
+            event_id=change(self.event_id),
+            sector=change(self.sector),
+            columns={name: change(values) for name, values in self.columns.items()},
+            positives=_map_pairs(self.positives, change),
+            negatives=_map_pairs(self.negatives, change),
+        )
+
+    def __getattr__(self, name: str) -> Tensor:
+        # Underscored names are Python's own protocols (copy, pickle) asking before the fields exist.
+        if name.startswith("_") or "columns" not in self.__dict__:
+            raise AttributeError(name)
+        try:
+            return self.columns[name]
+        except KeyError:
+            known = list(self.columns)
+            raise AttributeError(f"batch has no column {name!r}: {nearest_name(name, known)}") from None
+
+
+def _map_pairs(pairs: PairTensors | None, change: Callable[[Tensor], Tensor]) -> PairTensors | None:
+    return None if pairs is None else PairTensors(change(pairs.ptr), change(pairs.idx))

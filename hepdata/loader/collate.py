@@ -1,0 +1,129 @@
+"""Clouds in, one batch of tensors out.
+
+Axes: N points of all clouds, B clouds, F features, E pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hepdata.cloud import PairList, PointCloud
+from hepdata.loader.batch import Batch, PairTensors
+from hepdata.schema import ModelInput
+
+if TYPE_CHECKING:
+    from hepdata.loader.split import Split
+
+INT32_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class BatchLayout:
+    """What a batch contains.
+
+    Attributes:
+        features: Columns and scales of the feature matrix, in order.
+        coords: Columns and scales of the coordinates.
+        columns: Columns that the batch carries as they are stored.
+        pairs: Whether pair lists are read.
+    """
+
+    features: tuple[ModelInput, ...]
+    coords: tuple[ModelInput, ...]
+    columns: tuple[str, ...]
+    pairs: bool
+
+    @classmethod
+    def choose(
+        cls,
+        split: Split,
+        *,
+        features: Sequence[str] | None,
+        coords: Sequence[str] | None,
+        select: Sequence[str] | None,
+        scaled: bool,
+        pairs: bool,
+    ) -> BatchLayout:
+        """The layout that a user asked for; see `hepdata.loader.stream.Loader`.
+
+        Raises:
+            InputError: An unknown column.
+        """
+        schema = split.schema
+        kept = split.column_names if select is None else split.check_columns(select)
+        stored = tuple(entry for entry in schema.features if entry.column in kept)
+        return cls(
+            features=_inputs(split, features, stored, scaled),
+            coords=_inputs(split, coords, schema.coordinates, scaled),
+            columns=kept,
+            pairs=pairs and split.manifest.has_pairs,
+        )
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Every column that must be read, each once."""
+        inputs = [entry.column for entry in (*self.features, *self.coords)]
+        return tuple(dict.fromkeys([*self.columns, *inputs]))
+
+
+def collate(clouds: Sequence[PointCloud], layout: BatchLayout) -> Batch:
+    """Put clouds on one flat point axis."""
+    sizes = [cloud.n_points for cloud in clouds]
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    columns = {name: _join([cloud.columns[name] for cloud in clouds]) for name in layout.reads}
+    return Batch(
+        features=_matrix(columns, layout.features, int(offsets[-1])),
+        coords=_matrix(columns, layout.coords, int(offsets[-1])),
+        offsets=torch.from_numpy(offsets),
+        cloud_index=torch.from_numpy(np.repeat(np.arange(len(clouds)), sizes)),
+        event_id=torch.tensor([cloud.event_id for cloud in clouds], dtype=torch.int64),
+        sector=torch.tensor([cloud.sector for cloud in clouds], dtype=torch.int64),
+        columns={name: torch.from_numpy(columns[name]) for name in layout.columns},
+        positives=_join_pairs([cloud.positives for cloud in clouds], offsets),
+        negatives=_join_pairs([cloud.negatives for cloud in clouds], offsets),
+    )
+
+
+def _inputs(
+    split: Split, names: Sequence[str] | None, stored: tuple[ModelInput, ...], scaled: bool
+) -> tuple[ModelInput, ...]:
+    if names is not None:
+        # A name among the features is scaled as there; phi is both π⁻¹φ (feature) and φ (first coordinate).
+        scales = {entry.column: entry for entry in reversed(stored)}
+        stored = tuple(scales.get(name, ModelInput(name)) for name in split.check_columns(names))
+    return stored if scaled else tuple(ModelInput(entry.column) for entry in stored)
+
+
+def _matrix(columns: dict[str, NDArray[Any]], inputs: tuple[ModelInput, ...], n: int) -> torch.Tensor:
+    matrix = np.empty((n, len(inputs)), np.float32)
+    for j, entry in enumerate(inputs):
+        values = columns[entry.column]
+        # Scaled in double precision, rounded once.
+        matrix[:, j] = values if entry.scale == 1.0 else values * np.float64(entry.scale)
+    return torch.from_numpy(matrix)
+
+
+def _join(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _join_pairs(parts: list[PairList | None], offsets: NDArray[np.int64]) -> PairTensors | None:
+    pairs = [part for part in parts if part is not None]
+    if not pairs:
+        return None
+    if len(pairs) == 1:
+        return PairTensors(torch.from_numpy(pairs[0].ptr.astype(np.int64)), torch.from_numpy(pairs[0].idx))
+    ends = np.cumsum([part.n_pairs for part in pairs])
+    ptr = np.zeros(offsets[-1] + 1, np.int64)
+    idx = np.empty(ends[-1], np.int32 if offsets[-1] <= INT32_MAX else np.int64)
+    for part, first_point, last_point, end in zip(pairs, offsets[:-1], offsets[1:], ends, strict=True):
+        begin = end - part.n_pairs
+        np.add(part.ptr[1:], begin, out=ptr[first_point + 1 : last_point + 1])
+        np.add(part.idx, first_point, out=idx[begin:end], casting="unsafe")
+    return PairTensors(torch.from_numpy(ptr), torch.from_numpy(idx))

@@ -1,0 +1,91 @@
+"""A dataset as users hold it: opened by address, its splits by name.
+
+Opening reads the manifest and nothing else; torch is imported when batches are asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hepdata.errors import InputError, nearest_name
+from hepdata.loader.split import Split
+from hepdata.schema import Schema, Task
+from hepdata.storage.manifest import MANIFEST_NAME, Manifest
+from hepdata.storage.place import Place, open_place
+
+if TYPE_CHECKING:
+    from hepdata.loader.info import DatasetInfo
+
+
+class Dataset:
+    """A dataset of point clouds: `dataset["train"][0]` is a cloud.
+
+    Attributes:
+        place: Where it lies.
+        manifest: Everything that is known of it.
+        schema: Its columns, features and coordinates.
+    """
+
+    def __init__(self, place: Place, manifest: Manifest) -> None:
+        self.place = place
+        self.manifest = manifest
+        self.schema: Schema = manifest.as_schema()
+        self._splits = {name: Split(place, manifest, name) for name in manifest.splits}
+
+    @property
+    def task(self) -> Task:
+        """Either "tracking" or "pileup"."""
+        return self.manifest.task
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the checksums of all shards: equal fingerprints mean equal bytes."""
+        return self.manifest.fingerprint
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits, in stored order."""
+        return tuple(self._splits)
+
+    def __getitem__(self, name: str) -> Split:
+        try:
+            return self._splits[name]
+        except KeyError:
+            raise InputError(
+                f"{self.place.location}, split {name!r}",
+                found="no such split",
+                expected=f"one of {', '.join(self._splits)}",
+                remedy=nearest_name(str(name), list(self._splits)),
+            ) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._splits)
+
+    def __len__(self) -> int:
+        """Clouds in all splits."""
+        return sum(len(split) for split in self._splits.values())
+
+    def info(self) -> DatasetInfo:
+        """What it is: prints as tables in a terminal and in a notebook."""
+        from hepdata.loader.info import describe_dataset
+
+        return describe_dataset(self.place.location, self.manifest)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {len(split):,}" for name, split in self._splits.items())
+        return f"Dataset({self.place.location!r}, {self.task}, {self.manifest.file_format}, clouds: {sizes})"
+
+
+def open_dataset(location: str | os.PathLike[str]) -> Dataset:
+    """Open a dataset made by `hept-data`.
+
+    Args:
+        location: Folder, or fsspec URL of one; Parquet or HDF5, the manifest knows.
+
+    Raises:
+        InputError: There is no dataset, its manifest is damaged, or of a newer format.
+    """
+    place = open_place(location)
+    return Dataset(place, Manifest.parse(place.read_bytes(MANIFEST_NAME), place))

@@ -1,0 +1,207 @@
+"""What a dataset is, in numbers: the columns of the paper's table of datasets, and what else users look for.
+
+Everything comes from the manifest; no shard is opened.
+"""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+from hepdata.schema import Task
+from hepdata.storage.manifest import Manifest
+from hepdata.storage.statistics import Statistics
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class InfoTable:
+    """A titled table: the first column names the row."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """Tables that show themselves in a terminal (`print`) and in a notebook.
+
+    Attributes:
+        location: Where the dataset lies.
+        tables: About the dataset, its splits, its columns.
+    """
+
+    location: str
+    tables: tuple[InfoTable, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for scripts: table title to row name to values by header."""
+        content: dict[str, object] = {"location": self.location}
+        for table in self.tables:
+            names = table.header[1:]
+            rows = {str(row[0]): dict(zip(names, row[1:], strict=True)) for row in table.rows}
+            if names == ("value",):
+                content[table.title] = {name: cells["value"] for name, cells in rows.items()}
+            else:
+                content[table.title] = rows
+        return content
+
+    def __str__(self) -> str:
+        return "\n\n".join([self.location, *(_as_text(table) for table in self.tables)])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<h4>{html.escape(self.location)}</h4>" + "".join(_as_html(table) for table in self.tables)
+
+
+def describe_dataset(location: str, manifest: Manifest) -> DatasetInfo:
+    """Everything that the manifest tells about a dataset."""
+    return DatasetInfo(location, (_about(manifest), _splits(manifest), _columns(manifest)))
+
+
+def _about(manifest: Manifest) -> InfoTable:
+    shards = [shard for part in manifest.splits.values() for shard in part]
+    size = sum(shard.bytes for shard in shards)
+    statistics = manifest.statistics()
+    n_pairs = statistics.n_positives + statistics.n_negatives
+    pairs = manifest.configuration.get("pairs") if manifest.has_pairs else "none"
+    rows: list[tuple[Cell, ...]] = [
+        ("task", manifest.task),
+        ("format", f"{manifest.file_format}, version {manifest.format_version}"),
+        ("files", len(shards)),
+        ("bytes", size),
+        ("bytes per point", _ratio(size, statistics.n_points)),
+        ("bytes per stored pair, all else included", _ratio(size, n_pairs)),
+        ("pair definition", pairs if isinstance(pairs, str) else "stored"),
+        ("features", " ".join(entry.column for entry in manifest.features)),
+        ("coordinates", " ".join(entry.column for entry in manifest.coordinates)),
+        ("source files", len(manifest.sources)),
+        ("skipped events", len(manifest.skipped)),
+        ("made with hept", manifest.software.get("hept", "unknown")),
+        ("fingerprint", manifest.fingerprint[:16]),
+    ]
+    return InfoTable("dataset", ("", "value"), tuple(rows))
+
+
+def _splits(manifest: Manifest) -> InfoTable:
+    names = [*manifest.splits, "all"]
+    parts = [manifest.statistics(name if name != "all" else None) for name in names]
+    events = [len({e for shard in shards for e in shard.event_ids}) for shards in manifest.splits.values()]
+    rows: list[tuple[Cell, ...]] = [
+        ("point clouds", *(part.n_clouds for part in parts)),
+        ("events", *events, sum(events)),
+        ("features", *(len(manifest.features) for _ in parts)),
+        ("dimensions", *(_dimensions(manifest) for _ in parts)),
+        ("points per cloud", *(_ratio(part.n_points, part.n_clouds) for part in parts)),
+        ("fewest points", *(part.n_points_min for part in parts)),
+        ("most points", *(part.n_points_max for part in parts)),
+        ("points", *(part.n_points for part in parts)),
+    ]
+    if manifest.has_pairs:
+        rows += [
+            ("labelled pairs per cloud", *(_ratio(_n_pairs(part), part.n_clouds) for part in parts)),
+            ("positive pairs per cloud", *(_ratio(part.n_positives, part.n_clouds) for part in parts)),
+            ("negative pairs per cloud", *(_ratio(part.n_negatives, part.n_clouds) for part in parts)),
+            ("labelled pairs per point", *(_ratio(_n_pairs(part), part.n_points) for part in parts)),
+        ]
+    else:
+        rows.append(("labelled pairs per cloud", *(None for _ in parts)))
+    rows += _label_rows(manifest.task, parts)
+    return InfoTable("splits", ("", *names), tuple(rows))
+
+
+def _label_rows(task: Task, parts: list[Statistics]) -> list[tuple[Cell, ...]]:
+    if not any(part.counts for part in parts):
+        return [("class ratio (pos./neg.)", *(None for _ in parts))]
+    counts = [part.counts for part in parts]
+    if task == "tracking":
+        return [
+            # Tracking has no classes of points: the paper's table leaves the cell empty too.
+            ("class ratio (pos./neg.)", *(None for _ in parts)),
+            ("particles per cloud", *(_per_cloud(part, "particles") for part in parts)),
+            ("reconstructable per cloud", *(_per_cloud(part, "reconstructable_particles") for part in parts)),
+            ("noise fraction", *(_ratio(part.counts.get("noise_points"), part.n_points) for part in parts)),
+        ]
+    rest = [part.n_points - part.counts.get("leading", 0) for part in parts]
+    leading = [count.get("leading") for count in counts]
+    scored_leading = [count.get("scored_leading") for count in counts]
+    scored = [count.get("scored", 0) for count in counts]
+    other = [all_scored - (own or 0) for all_scored, own in zip(scored, scored_leading, strict=True)]
+    return [
+        ("class ratio (pos./neg.)", *(_ratio(a, b) for a, b in zip(leading, rest, strict=True))),
+        ("class ratio of scored", *(_ratio(a, b) for a, b in zip(scored_leading, other, strict=True))),
+        ("scored points per cloud", *(_per_cloud(part, "scored") for part in parts)),
+    ]
+
+
+def _columns(manifest: Manifest) -> InfoTable:
+    statistics = manifest.statistics()
+    rows = []
+    for column in manifest.columns:
+        found = statistics.columns.get(column.name)
+        n_finite = statistics.n_points - found.n_not_finite if found else 0
+        rows.append(
+            (
+                column.name,
+                column.dtype,
+                column.unit,
+                found.minimum if found else None,
+                _ratio(found.total, n_finite) if found else None,
+                found.maximum if found else None,
+                column.meaning,
+            )
+        )
+    return InfoTable("columns", ("", "type", "unit", "min", "mean", "max", "meaning"), tuple(rows))
+
+
+def _dimensions(manifest: Manifest) -> int:
+    """Distinct coordinates that say where a point is: η and φ; the model repeats and rescales them."""
+    return len({entry.column for entry in manifest.coordinates} & {"eta", "phi"})
+
+
+def _n_pairs(part: Statistics) -> int:
+    return part.n_positives + part.n_negatives
+
+
+def _per_cloud(part: Statistics, count: str) -> float | None:
+    return _ratio(part.counts.get(count), part.n_clouds)
+
+
+def _ratio(a: float | None, b: float) -> float | None:
+    return None if a is None or not b else a / b
+
+
+def _show(cell: Cell) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if 1e3 <= abs(cell) < 1e9 else f"{cell:.4g}"
+    return cell
+
+
+def _as_text(table: InfoTable) -> str:
+    cells = [table.header, *([_show(cell) for cell in row] for row in table.rows)]
+    widths = [max(len(row[j]) for row in cells) for j in range(len(table.header))]
+    lines = [table.title]
+    for row in cells:
+        # Names and phrases to the left, numbers to the right.
+        parts = [row[0].ljust(widths[0])]
+        for j in range(1, len(widths)):
+            is_phrase = len(widths) == 2 or table.header[j] == "meaning"
+            parts.append(row[j].ljust(widths[j]) if is_phrase else row[j].rjust(widths[j]))
+        lines.append(("  " + "  ".join(parts)).rstrip())
+    return "\n".join(lines)
+
+
+def _as_html(table: InfoTable) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.header)
+    rows = ("".join(f"<td>{html.escape(_show(cell))}</td>" for cell in row) for row in table.rows)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    title = html.escape(table.title)
+    return f"<h5>{title}</h5><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,179 @@
+"""One split of a dataset: a sequence of point clouds, read one by one or as batches of tensors."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepdata.cloud import PointCloud
+from hepdata.errors import InputError, nearest_name
+from hepdata.schema import Schema
+from hepdata.storage.columns import PAIR_NAMES, cloud_from
+from hepdata.storage.manifest import Manifest
+from hepdata.storage.place import Place
+from hepdata.storage.reader import ShardReader, open_shard
+
+if TYPE_CHECKING:
+    from hepdata.loader.stream import Loader
+
+# Open files per split: enough for any shuffle buffer, well below the usual limit of 1,024.
+MAX_OPEN_SHARDS = 64
+
+
+class Split:
+    """The clouds of one split; picklable, and safe to share between threads and forked processes.
+
+    Attributes:
+        name: "train", "valid" or "test".
+        manifest: Of the whole dataset.
+        schema: Columns, features and coordinates.
+    """
+
+    def __init__(self, place: Place, manifest: Manifest, name: str) -> None:
+        self.place = place
+        self.manifest = manifest
+        self.name = name
+        self.schema: Schema = manifest.as_schema()
+        self.shards = manifest.splits[name]
+        self._starts = np.cumsum([0, *(shard.rows for shard in self.shards)], dtype=np.int64)
+        self._readers: OrderedDict[int, ShardReader] = OrderedDict()
+        self._process = os.getpid()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @overload
+    def __getitem__(self, index: int) -> PointCloud: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[PointCloud]: ...
+    def __getitem__(self, index: int | slice) -> PointCloud | list[PointCloud]:
+        if isinstance(index, slice):
+            return [self.read(i) for i in range(*index.indices(len(self)))]
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"cloud {index} of {len(self)} in split {self.name!r}")
+        return self.read(position % len(self))
+
+    def __iter__(self) -> Iterator[PointCloud]:
+        for index in range(len(self)):
+            yield self.read(index)
+
+    def read(self, index: int, columns: Sequence[str] | None = None, *, pairs: bool = True) -> PointCloud:
+        """One cloud, or some of its columns.
+
+        Args:
+            index: 0 … len − 1.
+            columns: Names of columns to read; all where not given.
+            pairs: Whether to read the pair lists too, where the dataset has them.
+
+        Raises:
+            InputError: An unknown column, or a missing or damaged shard.
+        """
+        names = self.column_names if columns is None else self.check_columns(columns)
+        if pairs and self.manifest.has_pairs:
+            names = (*names, *PAIR_NAMES)
+        reader, row = self._locate(index)
+        arrays = reader.read(row, names)
+        entry = reader.rows[row]
+        return cloud_from(self.schema, int(entry["event_id"]), int(entry["sector"]), arrays)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the stored columns, without pair lists."""
+        return tuple(column.name for column in self.schema.columns)
+
+    def check_columns(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The names, if all are columns of the dataset.
+
+        Raises:
+            InputError: One is not.
+        """
+        known = self.column_names
+        for name in names:
+            if name not in known:
+                raise InputError(
+                    f"{self.place.location}, column {name!r}",
+                    found="no such column",
+                    expected=f"a column of this {self.schema.task} dataset",
+                    remedy=nearest_name(name, list(known)),
+                )
+        return tuple(names)
+
+    def rows(self) -> NDArray[Any]:
+        """event_id, sector and n_points of every cloud; reads the index of every shard, no clouds."""
+        if not len(self):
+            from hepdata.storage.reader import ROW_DTYPE
+
+            return np.empty(0, ROW_DTYPE)
+        return np.concatenate([self._reader(i).rows for i in range(len(self.shards))])
+
+    def loader(
+        self,
+        batch_size: int = 1,
+        *,
+        workers: int = 0,
+        shuffle: bool = False,
+        seed: int = 0,
+        features: Sequence[str] | None = None,
+        coords: Sequence[str] | None = None,
+        select: Sequence[str] | None = None,
+        scaled: bool = True,
+        pairs: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
+        buffer: int = 1024,
+        prefetch: int = 2,
+        pin_memory: bool = False,
+    ) -> Loader:
+        """Batches of tensors; see `hepdata.loader.stream.Loader` for the arguments."""
+        from hepdata.loader.collate import BatchLayout
+        from hepdata.loader.plan import EpochPlan
+        from hepdata.loader.stream import Loader
+
+        layout = BatchLayout.choose(
+            self, features=features, coords=coords, select=select, scaled=scaled, pairs=pairs
+        )
+        plan = EpochPlan(
+            shard_rows=tuple(shard.rows for shard in self.shards),
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            buffer=buffer,
+            rank=rank,
+            world_size=world_size,
+        )
+        return Loader(self, layout, plan, workers=workers, prefetch=prefetch, pin_memory=pin_memory)
+
+    def _locate(self, index: int) -> tuple[ShardReader, int]:
+        shard = int(np.searchsorted(self._starts, index, side="right")) - 1
+        return self._reader(shard), index - int(self._starts[shard])
+
+    def _reader(self, shard: int) -> ShardReader:
+        with self._lock:
+            if os.getpid() != self._process:
+                # HDF5 files that were open before a fork cannot be used after it.
+                self._readers, self._process = OrderedDict(), os.getpid()
+            if shard not in self._readers:
+                self._readers[shard] = open_shard(self.place, self.manifest, self.shards[shard])
+                if len(self._readers) > MAX_OPEN_SHARDS:
+                    # Not closed by hand: another thread may be reading; the last reference closes the file.
+                    self._readers.popitem(last=False)
+            self._readers.move_to_end(shard)
+            return self._readers[shard]
+
+    def __getstate__(self) -> tuple[Place, Manifest, str]:
+        return self.place, self.manifest, self.name
+
+    def __setstate__(self, state: tuple[Place, Manifest, str]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"Split({self.name!r} of {self.place.location!r}, {len(self):,} clouds)"

@@ -1,0 +1,146 @@
+"""Batches in the order of a plan, read ahead by threads.
+
+Threads, not processes: decompression, checksums and copies all release the interpreter, so that threads read
+in parallel and hand tensors over without copying them through shared memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hepdata.errors import InputError
+from hepdata.loader.batch import Batch
+from hepdata.loader.collate import BatchLayout, collate
+from hepdata.loader.plan import EpochPlan
+
+if TYPE_CHECKING:
+    from hepdata.loader.split import Split
+
+
+class Loader:
+    """An epoch of batches each time it is iterated over; made by `Split.loader`.
+
+    The arguments of `Split.loader`:
+        batch_size: Clouds per batch (and rank).
+        workers: Threads that read ahead; with 0, one thread still reads while the caller works.
+        shuffle: Another order every epoch; without it, stored order.
+        seed: Of the shuffling.
+        features: Columns of the feature matrix, in this order; the dataset's own list where not given.
+        coords: Columns of the coordinates, likewise.
+        select: Read only these columns: the batch carries them, and those of them that are stored features
+            make the feature matrix (unless `features` says otherwise).
+        scaled: Whether features and coordinates are multiplied by the scales in the manifest.
+        pairs: Whether pair lists are read.
+        rank, world_size: Which part of the epoch this process gets. Over all ranks every cloud comes once,
+            and all ranks have the same number of steps.
+        buffer: How far shuffling moves a cloud from its place in the shuffled order of shards.
+        prefetch: Batches read ahead; 0 reads in the caller's thread.
+        pin_memory: Whether batches lie in page-locked memory, where there is a GPU.
+
+    At most `prefetch + max(workers, 1) + 1` batches are in memory at a time.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        layout: BatchLayout,
+        plan: EpochPlan,
+        *,
+        workers: int = 0,
+        prefetch: int = 2,
+        pin_memory: bool = False,
+    ) -> None:
+        self.split = split
+        self.layout = layout
+        self.plan = plan
+        self.workers = workers
+        self.prefetch = prefetch
+        self.pin_memory = pin_memory and torch.cuda.is_available()
+        self.epoch = 0
+        self._first_step = 0  # where the next iteration begins
+        self._done = 0  # batches handed out in this epoch
+
+    def __len__(self) -> int:
+        return self.plan.n_steps()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next iteration; a resumed position within the same epoch is kept."""
+        if epoch != self.epoch:
+            self.epoch, self._first_step, self._done = epoch, 0, 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        epoch = self.epoch
+        self._done, self._first_step = self._first_step, 0
+        steps = self.plan.batches(epoch)[self._done :]
+        for batch in self._ahead(steps):
+            self._done += 1
+            if self._done == len(self):
+                # Before the last batch is handed out: a state saved after it begins the next epoch.
+                self.epoch, self._done = epoch + 1, 0
+            yield batch
+
+    def state_dict(self) -> dict[str, object]:
+        """Where the epoch stands: `load_state_dict` continues with the same clouds in the same order."""
+        return {"epoch": self.epoch, "step": self._done, **self._identity()}
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        """Continue from a saved state with the next iteration.
+
+        Raises:
+            InputError: The state is of another dataset, or of other loader arguments.
+        """
+        for name, value in self._identity().items():
+            if state.get(name) != value:
+                raise InputError(
+                    f"loader state, {name}",
+                    found=repr(state.get(name)),
+                    expected=repr(value),
+                    remedy="resume with the dataset and the loader arguments of the interrupted run",
+                )
+        self.epoch = int(state["epoch"])  # type: ignore[call-overload]
+        self._first_step = self._done = int(state["step"])  # type: ignore[call-overload]
+
+    def read_batch(self, indices: NDArray[np.int64]) -> Batch:
+        """The batch of these clouds of the split."""
+        layout = self.layout
+        clouds = [self.split.read(int(index), layout.reads, pairs=layout.pairs) for index in indices]
+        batch = collate(clouds, layout)
+        return batch.pin_memory() if self.pin_memory else batch
+
+    def _ahead(self, steps: list[NDArray[np.int64]]) -> Iterator[Batch]:
+        if self.prefetch == 0 and self.workers == 0:
+            yield from map(self.read_batch, steps)
+            return
+        n_threads = max(self.workers, 1)
+        waiting: deque[Future[Batch]] = deque()
+        todo = iter(steps)
+        pool = ThreadPoolExecutor(n_threads, thread_name_prefix="hepdata-loader")
+        try:
+            while True:
+                while len(waiting) < n_threads + self.prefetch and (step := next(todo, None)) is not None:
+                    waiting.append(pool.submit(self.read_batch, step))
+                if not waiting:
+                    return
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _identity(self) -> dict[str, object]:
+        plan = self.plan
+        return {
+            "fingerprint": self.split.manifest.fingerprint,
+            "split": self.split.name,
+            "batch_size": plan.batch_size,
+            "shuffle": plan.shuffle,
+            "seed": plan.seed,
+            "buffer": plan.buffer,
+            "rank": plan.rank,
+            "world_size": plan.world_size,
+        }
