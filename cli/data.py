@@ -9,6 +9,7 @@ from .frame import LazyGroup, run
 # name: (module, one line of help), in the order in which a user meets them
 COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": (".data_simulate", "Simulate raw events of either kind."),
+    "build": (".data_build", "Build a dataset from raw events."),
     "inspect": (".data_inspect", "Show what a Delphes file has and which preset fits."),
     "info": (".data_info", "Show what a dataset holds."),
 }

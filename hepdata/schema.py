@@ -91,8 +91,8 @@ TRACKING = Schema(
         Column("particle_id", "int64", "", "generating particle, 0 for noise", is_label=True),
         Column("pt", "float32", "GeV", "transverse momentum of the particle, 0 for noise", is_label=True),
         Column("particle_eta", "float32", "", "pseudorapidity of the particle's momentum", is_label=True),
-        Column("n_hits", "int32", "", "hits of the particle in the event", is_label=True),
-        Column("n_layers_hit", "int32", "", "distinct layers hit by the particle", is_label=True),
+        Column("n_hits", "int32", "", "hits of the particle in the cloud", is_label=True),
+        Column("n_layers_hit", "int32", "", "distinct layers of the cloud hit by the particle", is_label=True),
         Column("is_reconstructable", "bool", "", "at least 3 layers hit and not noise", is_label=True),
     ),
     features=(

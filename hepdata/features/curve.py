@@ -1,7 +1,7 @@
 """The order in which points are stored: along a Hilbert curve in the η–φ plane.
 
-Points that are near each other get indices that are near each other, so that pair lists compress and neighbour
-searches walk through memory in order. In: η and φ of N points; out: a permutation of them.
+Points that are near each other get indices that are near each other, so that pair lists compress and
+neighbour searches walk through memory in order. In: η and φ of N points; out: a permutation of them.
 """
 
 from __future__ import annotations

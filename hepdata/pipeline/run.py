@@ -5,66 +5,255 @@ In: an `EventSource` (raw files and what to make of them); out: a finished datas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Literal
 
-from hepdata.cloud import PointCloud
-from hepdata.errors import HeptError
-from hepdata.schema import Schema
+from hepdata.errors import InputError, JobError
+from hepdata.pipeline.engine import Engine, InProcess, LocalPool
+from hepdata.pipeline.event import EventRef, EventSource
+from hepdata.pipeline.shard import OnError, ShardJob, ShardNote, read_note
+from hepdata.pipeline.split import ShardPlan, SplitRule, plan_shards
+from hepdata.pipeline.staging import discard, fingerprint, finished_build, open_staging, staging_of
+from hepdata.progress import Progress, Silent
+from hepdata.storage.finish import finish_dataset
+from hepdata.storage.lock import lock_output
+from hepdata.storage.manifest import (
+    FORMAT_VERSION,
+    FileFormat,
+    Manifest,
+    ShardRecord,
+    SkippedEvent,
+    SourceFile,
+    describe_schema,
+)
+from hepdata.storage.parquet import write_shard
+from hepdata.storage.software import list_software
+
+__all__ = [
+    "BuildSummary",
+    "EventRef",
+    "EventSource",
+    "SkippedEvent",
+    "SourceFile",
+    "SplitRule",
+    "build_dataset",
+]
 
 
 @dataclass(frozen=True)
-class EventRef:
-    """One event of a source, before it is read.
+class BuildSummary:
+    """What a build made.
 
     Attributes:
-        event_id: Event number in the source.
-        source: File (or common stem of files) that the event comes from.
+        out: The dataset's folder.
+        n_events: Events in the dataset.
+        n_clouds: Clouds (events, or sectors of events).
+        n_points: Points of all clouds.
+        n_particles: Particles, counted in every cloud; None for a task without them.
+        n_positives: Stored positive pairs.
+        n_negatives: Stored negative pairs.
+        n_bytes: Size of the data files.
+        skipped: Events left out, with their reasons.
+        n_resumed: Shards that an earlier run had finished.
+        was_finished: Whether there was nothing left to do.
+        fingerprint: Checksum over the checksums of all data files.
     """
 
-    event_id: int
-    source: str
+    out: Path
+    n_events: int
+    n_clouds: int
+    n_points: int
+    n_particles: int | None
+    n_positives: int
+    n_negatives: int
+    n_bytes: int
+    skipped: tuple[SkippedEvent, ...]
+    n_resumed: int
+    was_finished: bool
+    fingerprint: str
 
 
-@dataclass(frozen=True)
-class SkippedEvent:
-    """An event that could not be used, and why."""
+def build_dataset(
+    source: EventSource,
+    out: Path,
+    *,
+    file_format: FileFormat = "parquet",
+    workers: int = 1,
+    engine: Literal["local", "dask"] = "local",
+    scheduler: str | None = None,
+    on_error: OnError = "stop",
+    events_per_shard: int | None = None,
+    splits: SplitRule | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> BuildSummary:
+    """Build a dataset, or finish one that was begun; a build that is finished is left as it is.
 
-    event_id: int
-    source: str
-    reason: str
+    The files depend on the source, the splits and `events_per_shard` only: neither the engine nor the number
+    of workers nor the number of attempts changes a byte.
 
+    Args:
+        source: Raw events and configuration.
+        out: Folder of the dataset; until it is whole, `out`.partial is in its place.
+        file_format: Of the data files.
+        workers: Processes.
+        engine: "local" processes, or a "dask" cluster.
+        scheduler: Address of a Dask scheduler; None starts one on this machine.
+        on_error: "stop" at an event that cannot be used, or "skip" and record it.
+        events_per_shard: Fixed shard size; chosen from the number of events where None.
+        splits: Training, validation and test; 80/10/10 where None.
+        overwrite: Remove a dataset, or unfinished build, of another configuration that is in the way.
+        progress: Listener.
 
-@dataclass(frozen=True)
-class SourceFile:
-    """A raw file that a dataset was made from."""
-
-    name: str
-    bytes: int
-    sha256: str
-
-
-class EventSource(Protocol):
-    """Raw files of one task together with the configuration that turns them into clouds.
-
-    A source is picklable: it travels to worker processes and cluster nodes.
+    Raises:
+        InputError: Unusable input, or an output folder that is taken.
+        JobError: The disk, the memory or a worker gave up; the same call continues.
     """
+    out = Path(os.path.abspath(out))  # noqa: PTH100 (a symbolic link keeps its own name)
+    rule = splits or SplitRule()
+    events = source.list_events()
+    _check_request(workers, events_per_shard, events)
+    plans = plan_shards(rule.divide(events), events_per_shard)
+    sources = source.list_files()
+    configuration = _describe(source, rule, plans, sources, file_format)
+    print_of_build = str(configuration["fingerprint"])
+    done = None if overwrite and not _is_same(out, print_of_build) else finished_build(out, print_of_build)
+    if done is not None:
+        return _summarise(out, done, n_resumed=0, was_finished=True)
+    if overwrite:
+        discard(out)
+    staging = staging_of(out)
+    with lock_output(out):
+        open_staging(staging, print_of_build)
+        jobs = [ShardJob(plan, staging, on_error) for plan in plans]
+        notes, n_resumed = _run_jobs(
+            source, jobs, _choose_engine(engine, workers, scheduler), progress or Silent()
+        )
+        manifest = finish_dataset(
+            staging,
+            out,
+            schema=source.schema,
+            splits=_collect_records(source, jobs, notes),
+            configuration=configuration,
+            sources=sources,
+            skipped=[entry for job in jobs for entry in notes[job.plan.name].skipped],
+            file_format=file_format,
+        )
+    return _summarise(out, manifest, n_resumed=n_resumed, was_finished=False)
 
-    @property
-    def schema(self) -> Schema:
-        """The columns that the clouds will have."""
 
-    def list_events(self) -> list[EventRef]:
-        """All events in event-id order, without reading them."""
+def _run_jobs(
+    source: EventSource, jobs: Sequence[ShardJob], engine: Engine, progress: Progress
+) -> tuple[dict[str, ShardNote], int]:
+    notes = {job.plan.name: note for job in jobs if (note := read_note(job)) is not None}
+    n_resumed = len(notes)
+    left = [job for job in jobs if job.plan.name not in notes]
+    if not left:
+        return notes, n_resumed
+    progress.start("building", sum(len(job.plan.events) for job in left), "event")
+    try:
+        for job, note in engine.run(source, left, progress.advance):
+            notes[job.plan.name] = note
+    finally:
+        progress.finish()
+    return notes, n_resumed
 
-    def list_files(self) -> list[SourceFile]:
-        """Every raw file with its size and checksum."""
 
-    def describe(self) -> dict[str, object]:
-        """The full configuration as JSON values: two sources with the same one make the same clouds."""
+def _collect_records(
+    source: EventSource, jobs: Sequence[ShardJob], notes: dict[str, ShardNote]
+) -> dict[str, list[ShardRecord]]:
+    records = [(job, notes[job.plan.name].record) for job in jobs]
+    filled = [record for _, record in records if record.rows]
+    if not filled:
+        skipped = [entry for note in notes.values() for entry in note.skipped]
+        raise JobError(
+            jobs[0].staging,
+            found=f"no usable event ({skipped[0].reason})" if skipped else "no point in any event",
+            expected="at least one cloud",
+            remedy="mend the input files",
+        )
+    splits: dict[str, list[ShardRecord]] = {}
+    for job, record in records:
+        if not record.rows and record.has_pairs != filled[0].has_pairs:
+            # An empty shard could not know; all files of a dataset have the same columns.
+            record = write_shard(job.staging / record.name, [], source.schema, has_pairs=filled[0].has_pairs)
+        splits.setdefault(job.plan.split, []).append(record)
+    return splits
 
-    def read_clouds(
-        self, events: Sequence[EventRef]
-    ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
-        """For each event in order its clouds, or the reason why there are none."""
+
+def _describe(
+    source: EventSource,
+    rule: SplitRule,
+    plans: Sequence[ShardPlan],
+    sources: Sequence[SourceFile],
+    file_format: FileFormat,
+) -> dict[str, object]:
+    configuration: dict[str, object] = {
+        "task": source.schema.task,
+        "source": source.describe(),
+        "splits": rule.describe(),
+        "shards": {plan.name: [event.event_id for event in plan.events] for plan in plans},
+    }
+    decisive = {
+        **configuration,
+        "schema": describe_schema(source.schema),
+        "sources": [file.model_dump() for file in sources],
+        "file_format": file_format,
+        "format_version": FORMAT_VERSION,
+        "software": list_software(),
+    }
+    return {**configuration, "fingerprint": fingerprint(decisive)}
+
+
+def _is_same(out: Path, print_of_build: str) -> bool:
+    try:
+        return finished_build(out, print_of_build) is not None
+    except InputError:
+        return False
+
+
+def _choose_engine(engine: str, workers: int, scheduler: str | None) -> Engine:
+    if engine == "dask":
+        from hepdata.pipeline.dask import DaskCluster
+
+        return DaskCluster(workers, scheduler)
+    if scheduler is not None:
+        raise InputError(
+            "--scheduler",
+            found=f"{scheduler!r} with --engine local",
+            expected="a scheduler for --engine dask only",
+            remedy="add --engine dask",
+        )
+    return LocalPool(workers) if workers > 1 else InProcess()
+
+
+def _check_request(workers: int, events_per_shard: int | None, events: Sequence[EventRef]) -> None:
+    for name, value in (("--workers", workers), ("--events-per-shard", events_per_shard)):
+        if value is not None and value < 1:
+            raise InputError(name, found=str(value), expected="at least 1", remedy="give a positive number")
+    if not events:
+        raise InputError(
+            "the source", found="no events", expected="at least one event", remedy="check the input files"
+        )
+
+
+def _summarise(out: Path, manifest: Manifest, *, n_resumed: int, was_finished: bool) -> BuildSummary:
+    totals = manifest.statistics()
+    shards = [shard for records in manifest.splits.values() for shard in records]
+    return BuildSummary(
+        out=out,
+        n_events=sum(len(shard.event_ids) for shard in shards),
+        n_clouds=totals.n_clouds,
+        n_points=totals.n_points,
+        n_particles=totals.counts.get("particles"),
+        n_positives=totals.n_positives,
+        n_negatives=totals.n_negatives,
+        n_bytes=sum(shard.bytes for shard in shards),
+        skipped=tuple(manifest.skipped),
+        n_resumed=n_resumed,
+        was_finished=was_finished,
+        fingerprint=manifest.fingerprint,
+    )

@@ -1,0 +1,136 @@
+"""What all builds share on the command line: engine, splits, shards, and the summary at the end."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import click
+
+from hepdata.pipeline.run import BuildSummary, EventSource, SplitRule, build_dataset
+
+from .frame import json_option, write_json
+from .progress import ProgressBar
+from .tables import console, format_bytes, print_table
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildOptions:
+    """How a build runs; what it makes is the source's affair."""
+
+    file_format: Literal["parquet", "hdf5"]
+    workers: int
+    engine: Literal["local", "dask"]
+    scheduler: str | None
+    on_error: Literal["stop", "skip"]
+    events_per_shard: int | None
+    split: str
+    overwrite: bool
+    json_path: Path | None
+
+
+def build_options(function: _Function) -> _Function:
+    """Add the options that `BuildOptions` holds, as keyword arguments of the same names."""
+    options: list[Callable[[Any], Any]] = [
+        click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes."),
+        click.option(
+            "--engine",
+            type=click.Choice(["local", "dask"]),
+            default="local",
+            show_default=True,
+            help="Processes of this machine, or a Dask cluster (extra [dask]).",
+        ),
+        click.option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Running Dask scheduler, e.g. tcp://host:8786; without it, one is started here.",
+        ),
+        click.option(
+            "--on-error",
+            type=click.Choice(["stop", "skip"]),
+            default="stop",
+            show_default=True,
+            help="What an unusable event does; skipped ones are listed in the manifest.",
+        ),
+        click.option(
+            "--split",
+            default="80/10/10",
+            show_default=True,
+            metavar="RULE",
+            help="Shares of train/valid/test, or event ids: train=0-799,valid=800-899,test=900-999.",
+        ),
+        click.option(
+            "--format",
+            "file_format",
+            type=click.Choice(["parquet", "hdf5"]),
+            default="parquet",
+            show_default=True,
+            help="Of the data files.",
+        ),
+        click.option(
+            "--events-per-shard",
+            type=click.IntRange(1),
+            help="Events per data file.  [default: a 16th of the split, at most 32]",
+        ),
+        click.option(
+            "--overwrite", is_flag=True, help="Replace a dataset of another configuration that is in the way."
+        ),
+        json_option,
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def run_build(source: EventSource, out: Path, options: BuildOptions, title: str) -> None:
+    """Build with a progress bar, then print the summary."""
+    with ProgressBar() as bar:
+        summary = build_dataset(
+            source,
+            out,
+            file_format=options.file_format,
+            workers=options.workers,
+            engine=options.engine,
+            scheduler=options.scheduler,
+            on_error=options.on_error,
+            events_per_shard=options.events_per_shard,
+            splits=SplitRule.parse(options.split),
+            overwrite=options.overwrite,
+            progress=bar,
+        )
+    _print_summary(summary, title)
+    write_json(options.json_path, _as_json(summary))
+
+
+def _print_summary(summary: BuildSummary, title: str) -> None:
+    n_clouds = max(summary.n_clouds, 1)
+    n_pairs = summary.n_positives + summary.n_negatives
+    rows: list[tuple[object, object, object]] = [
+        ("events", summary.n_events, ""),
+        ("clouds", summary.n_clouds, ""),
+        ("points", summary.n_points, round(summary.n_points / n_clouds)),
+    ]
+    if summary.n_particles is not None:
+        rows.append(("particles", summary.n_particles, round(summary.n_particles / n_clouds)))
+    if n_pairs:
+        rows.append(("pairs", n_pairs, round(n_pairs / n_clouds)))
+    rows.append(("size", format_bytes(summary.n_bytes), format_bytes(summary.n_bytes / n_clouds)))
+    rows.append(("skipped events", len(summary.skipped), ""))
+    print_table(f"{title} in {summary.out}", ("", "total", "per cloud"), rows)
+    for entry in summary.skipped[:5]:
+        console.print(f"skipped event {entry.event_id}: {entry.reason}", highlight=False, markup=False)
+    if len(summary.skipped) > 5:
+        console.print(f"… and {len(summary.skipped) - 5} more: see dataset.json", highlight=False)
+    if summary.was_finished:
+        console.print("nothing to do: the dataset is there, from the same files and configuration")
+    elif summary.n_resumed:
+        console.print(f"resumed: {summary.n_resumed} data files were there already", highlight=False)
+
+
+def _as_json(summary: BuildSummary) -> dict[str, object]:
+    content = {field.name: getattr(summary, field.name) for field in dataclasses.fields(summary)}
+    return {**content, "skipped": [entry.model_dump() for entry in summary.skipped]}

@@ -1,0 +1,17 @@
+"""`hept-data build`: raw events to datasets."""
+
+from __future__ import annotations
+
+from .frame import LazyGroup
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "tracking": (".data_build_tracking", "TrackML events to hits with features, labels and pairs."),
+    "pileup": (".data_build_pileup", "Delphes events to particle-flow points with labels."),
+}
+
+command = LazyGroup(
+    name="build",
+    help="Build a dataset of η–φ point clouds from raw events.\n\n"
+    "\b\nExample:\n  hept-data build tracking raw dataset --workers 2",
+    commands_at=COMMANDS,
+)

@@ -1,0 +1,118 @@
+"""One shard: its events read, its file and its note written, in any process that sees the staging folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hepdata.cloud import PointCloud
+from hepdata.errors import HeptError, InputError, JobError
+from hepdata.pipeline.event import EventSource
+from hepdata.pipeline.split import ShardPlan
+from hepdata.storage.atomic import disk_errors, sync_folder, write_atomically
+from hepdata.storage.manifest import ShardRecord, SkippedEvent
+from hepdata.storage.parquet import write_shard
+
+OnError = Literal["stop", "skip"]
+
+
+class ShardNote(BaseModel):
+    """What is known of a finished shard; lies beside it until the dataset is finished."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    record: ShardRecord
+    skipped: tuple[SkippedEvent, ...]
+
+
+@dataclass(frozen=True)
+class ShardJob:
+    """Everything that a worker needs to write one shard, but for the source."""
+
+    plan: ShardPlan
+    staging: Path
+    on_error: OnError
+
+
+def build_shard(source: EventSource, job: ShardJob, tick: Callable[[], None] = lambda: None) -> ShardNote:
+    """Write one shard and its note.
+
+    The file is written in a folder of its own and moved: a worker that everybody believes dead may still be
+    writing the same shard.
+
+    Args:
+        source: Where clouds come from.
+        job: What to write, and where.
+        tick: Called after every event.
+
+    Raises:
+        InputError: An event cannot be used and `on_error` is "stop".
+        JobError: The disk is full or the memory is used up.
+    """
+    name = job.plan.name
+    if not job.staging.is_dir():
+        raise JobError(
+            job.staging,
+            found="no such folder on this worker",
+            expected="the output folder on a file system that all workers share",
+            remedy="choose an output folder on the cluster's shared file system",
+        )
+    scratch = job.staging / f".{name}.{uuid.uuid4().hex}"
+    skipped: list[SkippedEvent] = []
+    with disk_errors(job.staging / name):
+        scratch.mkdir()
+        try:
+            record = write_shard(scratch / name, _iterate_clouds(source, job, skipped, tick), source.schema)
+            os.replace(scratch / name, job.staging / name)  # noqa: PTH105
+            sync_folder(job.staging)
+        except MemoryError as error:
+            raise JobError(
+                job.staging / name,
+                found="no memory left",
+                expected="memory for one event per worker",
+                remedy="give fewer --workers and run the same command again: it continues where it stopped",
+            ) from error
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    note = ShardNote(record=record, skipped=tuple(skipped))
+    with write_atomically(_note_path(job)) as file:
+        file.write(note.model_dump_json().encode())
+    return note
+
+
+def read_note(job: ShardJob) -> ShardNote | None:
+    """The note of a shard that an earlier run has finished, None where there is none to rely on."""
+    try:
+        note = ShardNote.model_validate_json(_note_path(job).read_bytes())
+        is_whole = (job.staging / job.plan.name).stat().st_size == note.record.bytes
+    except (OSError, ValidationError):
+        return None
+    # Skipped under --on-error skip, but now asked to stop: look at the event again.
+    if note.skipped and job.on_error == "stop":
+        return None
+    return note if is_whole else None
+
+
+def _iterate_clouds(
+    source: EventSource, job: ShardJob, skipped: list[SkippedEvent], tick: Callable[[], None]
+) -> Iterator[PointCloud]:
+    for event, result in source.read_clouds(job.plan.events):
+        if isinstance(result, HeptError):
+            if job.on_error == "stop" or not isinstance(result, InputError):
+                raise result
+            skipped.append(SkippedEvent(event_id=event.event_id, source=event.source, reason=str(result)))
+        else:
+            yield from result
+        del result
+        tick()
+
+
+def _note_path(job: ShardJob) -> Path:
+    return job.staging / f"{job.plan.name}.json"

@@ -1,0 +1,121 @@
+"""The folder beside the output in which a build grows: `OUT.partial`.
+
+It remembers which build it belongs to, so that only the same command can continue it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from hepdata.errors import InputError
+from hepdata.storage.atomic import disk_errors, write_atomically
+from hepdata.storage.manifest import MANIFEST_NAME, Manifest
+
+NOTE = "build.json"
+_OURS = (".parquet", ".h5", ".json", ".tmp")
+
+
+def staging_of(out: Path) -> Path:
+    """Where the build of `out` grows."""
+    return out.with_name(f"{out.name}.partial")
+
+
+def fingerprint(content: Mapping[str, object]) -> str:
+    """SHA-256 of everything that decides a dataset's bytes."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def finished_build(out: Path, print_of_build: str) -> Manifest | None:
+    """The manifest of `out` where it is the finished result of the same build.
+
+    Raises:
+        InputError: A dataset of another build is there.
+    """
+    if not (out / MANIFEST_NAME).is_file():
+        return None
+    manifest = Manifest.read(out)
+    if manifest.configuration.get("fingerprint") != print_of_build:
+        raise InputError(
+            out,
+            found="a dataset that was built from other files or with another configuration",
+            expected="a new folder, or the same build again",
+            remedy="choose another output folder, or give --overwrite to replace the dataset",
+        )
+    return manifest
+
+
+def open_staging(staging: Path, print_of_build: str) -> None:
+    """Make the staging folder, or take up the one that an earlier run of the same build has left.
+
+    Raises:
+        InputError: The folder belongs to another build, or is not ours.
+        JobError: The disk refuses.
+    """
+    if staging.exists():
+        _check_owner(staging, print_of_build)
+        with disk_errors(staging):
+            for left in staging.glob(".*"):
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            if not (staging / NOTE).exists():
+                # A build that was killed while its notes were being removed: nothing in it can be relied on.
+                shutil.rmtree(staging)
+    with disk_errors(staging):
+        staging.mkdir(exist_ok=True)
+    with write_atomically(staging / NOTE) as file:
+        file.write(json.dumps({"fingerprint": print_of_build}).encode())
+
+
+def discard(out: Path) -> None:
+    """Remove a dataset, or an unfinished build of it; never anything else.
+
+    Raises:
+        InputError: What is at `out` is neither a dataset nor an empty folder.
+        JobError: It cannot be removed.
+    """
+    staging = staging_of(out)
+    with disk_errors(out):
+        if out.is_dir() and any(out.iterdir()):
+            if not (out / MANIFEST_NAME).is_file():
+                raise InputError(
+                    out,
+                    found="files that are no dataset",
+                    expected="a dataset that --overwrite may replace",
+                    remedy="choose another output folder",
+                )
+            shutil.rmtree(out)
+        if staging.is_dir():
+            _check_ours(staging)
+            shutil.rmtree(staging)
+
+
+def _check_owner(staging: Path, print_of_build: str) -> None:
+    _check_ours(staging)
+    try:
+        owner = json.loads((staging / NOTE).read_text(encoding="utf-8"))["fingerprint"]
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError):
+        owner = None
+    if owner != print_of_build:
+        raise InputError(
+            staging,
+            found="an unfinished build from other files or with another configuration",
+            expected="the same command that began it",
+            remedy="repeat that command, or give --overwrite to begin anew",
+        )
+
+
+def _check_ours(staging: Path) -> None:
+    entries = list(staging.iterdir()) if staging.is_dir() else [staging]
+    strange = [path.name for path in entries if not path.name.startswith(".") and path.suffix not in _OURS]
+    if strange or not staging.is_dir():
+        raise InputError(
+            staging,
+            found=f"{strange[0]!r}, which no build writes",
+            expected="a free place for the unfinished dataset",
+            remedy="move it away, or choose another output folder",
+        )

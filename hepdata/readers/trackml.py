@@ -1,0 +1,207 @@
+"""TrackML events: hits, cells, particles and truth of one event, and the modules of the detector.
+
+In: the files of one event; out: columns by name, hits in order of their id, every id unique and known where
+it is referred to. Tables are joined by id, never by row order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepdata.errors import InputError
+from hepdata.readers.trackml_files import EventFiles, RawFile
+from hepdata.readers.trackml_table import Columns, TableFormat, read_table
+
+_ID = "int64"
+_NUMBER = "float64"
+
+HITS = TableFormat(
+    name="hits",
+    columns={
+        "hit_id": _ID, "x": _NUMBER, "y": _NUMBER, "z": _NUMBER,
+        "volume_id": _ID, "layer_id": _ID, "module_id": _ID,
+    },
+    needed=("hit_id", "x", "y", "z", "volume_id", "layer_id", "module_id"),
+)  # fmt: skip
+CELLS = TableFormat(
+    name="cells",
+    columns={"hit_id": _ID, "ch0": _ID, "ch1": _ID, "value": _NUMBER},
+    needed=("hit_id", "ch0", "ch1", "value"),
+)
+TRUTH = TableFormat(
+    name="truth",
+    columns={"hit_id": _ID, "particle_id": _ID}
+    | dict.fromkeys(("tx", "ty", "tz", "tpx", "tpy", "tpz", "weight"), _NUMBER),
+    needed=("hit_id", "particle_id"),
+)
+PARTICLES = TableFormat(
+    name="particles",
+    columns={"particle_id": _ID}
+    | dict.fromkeys(("vx", "vy", "vz", "px", "py", "pz"), _NUMBER)
+    | {"q": _ID, "nhits": _ID},
+    needed=("particle_id", "px", "py", "pz"),
+    optional=frozenset({"particle_type"}),
+)
+
+
+@dataclass(frozen=True)
+class TrackMLEvent:
+    """One event as its files give it, joined by id.
+
+    Axes: J hits in order of hit_id, K particles in order of particle_id, C cells in order of hit_id.
+
+    Attributes:
+        event_id: Event number.
+        stem: Common part of the names of its files, for messages.
+        hits: hit_id, x, y, z (mm), volume_id, layer_id, module_id; (J,) each.
+        cells: hit_id, ch0, ch1, value; (C,) each; None where they were not asked for.
+        particle_id: (J,) the particle that made each hit, 0 for noise; None for an event without truth.
+        particles: particle_id, px, py, pz (GeV); (K,) each; None for an event without truth.
+    """
+
+    event_id: int
+    stem: str
+    hits: Columns
+    cells: Columns | None
+    particle_id: NDArray[np.int64] | None
+    particles: Columns | None
+
+
+def read_event(files: EventFiles, *, with_cells: bool, with_truth: bool) -> TrackMLEvent:
+    """Read one event.
+
+    Raises:
+        InputError: A part is missing or unreadable, an id occurs twice or refers to nothing, a hit has no
+            cells or no truth, or the event is empty.
+    """
+    hits_file = _part(files, "hits", "the hits are the event itself")
+    hits = _sort_unique(hits_file, read_table(hits_file, HITS), "hit_id")
+    if not len(hits["hit_id"]):
+        raise InputError(
+            hits_file, found="no hits", expected="at least one hit", remedy="leave the empty event out"
+        )
+    _check_hit_ids(hits_file, hits)
+    cells = particle_id = particles = None
+    if with_cells:
+        file = _part(files, "cells", "give --no-cell-features to build without cluster shapes")
+        cells = _join_cells(file, read_table(file, CELLS), hits["hit_id"])
+    if with_truth:
+        truth_file = _part(files, "truth", "leave the event out, or give --unlabelled to ignore all truth")
+        file = _part(files, "particles", "leave the event out, or give --unlabelled to ignore all truth")
+        particle_id = _join_truth(truth_file, read_table(truth_file, TRUTH), hits["hit_id"])
+        particles = _sort_unique(file, read_table(file, PARTICLES), "particle_id")
+        _check_particles(file, particle_id, particles["particle_id"])
+    return TrackMLEvent(files.event_id, files.stem, hits, cells, particle_id, particles)
+
+
+def _part(files: EventFiles, part: str, remedy: str) -> RawFile:
+    try:
+        return files.parts[part]
+    except KeyError:
+        there = ", ".join(files.parts)
+        raise InputError(
+            f"event {files.event_id}",
+            found=f"no {part} file (only {there})",
+            expected=f"{files.stem}-{part}.csv or .csv.gz",
+            remedy=remedy,
+        ) from None
+
+
+def _sort_unique(file: RawFile, table: Columns, key: str) -> Columns:
+    """The rows in ascending order of `key`, which must be unique."""
+    ids = table[key]
+    if (ids[1:] > ids[:-1]).all():
+        return table
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    doubled = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if len(doubled):
+        raise InputError(
+            file,
+            found=f"{key} {ordered[doubled[0]]} twice",
+            expected=f"every {key} once",
+            remedy="repair the file or leave the event out",
+        )
+    return {name: values[order] for name, values in table.items()}
+
+
+def _check_hit_ids(file: RawFile, hits: Columns) -> None:
+    limits = {"hit_id": 2**31 - 1, "volume_id": 2**15 - 1, "layer_id": 2**15 - 1, "module_id": 2**31 - 1}
+    for name, limit in limits.items():
+        smallest, largest = hits[name].min(), hits[name].max()
+        if smallest < 0 or largest > limit:
+            raise InputError(
+                file,
+                found=f"{name} {smallest if smallest < 0 else largest}",
+                expected=f"a number from 0 to {limit}",
+                remedy="repair the file or leave the event out",
+            )
+
+
+def _join_cells(file: RawFile, cells: Columns, hit_id: NDArray[np.int64]) -> Columns:
+    """The cells in order of their hit, after a check that cells and hits belong together."""
+    owner = cells["hit_id"]
+    if not (owner[1:] >= owner[:-1]).all():
+        order = np.argsort(owner, kind="stable")
+        cells = {name: values[order] for name, values in cells.items()}
+        owner = cells["hit_id"]
+    starts = (
+        np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]]) if len(owner) else np.array([], dtype=np.int64)
+    )
+    _check_same_ids(file, "cells", owner[starts], hit_id)
+    return cells
+
+
+def _join_truth(file: RawFile, truth: Columns, hit_id: NDArray[np.int64]) -> NDArray[np.int64]:
+    truth = _sort_unique(file, truth, "hit_id")
+    _check_same_ids(file, "truth", truth["hit_id"], hit_id)
+    particle_id: NDArray[np.int64] = truth["particle_id"]
+    if particle_id.min() < 0:
+        raise InputError(
+            file,
+            found=f"particle_id {particle_id.min()}",
+            expected="0 for noise, or a positive number",
+            remedy="repair the file or leave the event out",
+        )
+    return particle_id
+
+
+def _check_same_ids(file: RawFile, part: str, ids: NDArray[Any], hit_id: NDArray[np.int64]) -> None:
+    if len(ids) == len(hit_id) and (ids == hit_id).all():
+        return
+    lacking = np.setdiff1d(hit_id, ids, assume_unique=True)
+    if len(lacking):
+        remedy = (
+            "give --no-cell-features to build without cluster shapes"
+            if part == "cells"
+            else "leave the event out"
+        )
+        raise InputError(
+            file,
+            found=f"no {part} for hit {lacking[0]} ({len(lacking)} such hits)",
+            expected=f"{part} of every hit",
+            remedy=f"repair the file or {remedy}",
+        )
+    unknown = np.setdiff1d(ids, hit_id, assume_unique=True)
+    raise InputError(
+        file,
+        found=f"{part} of hit {unknown[0]}, which the hits file lacks ({len(unknown)} such hits)",
+        expected=f"{part} of known hits only",
+        remedy="check that the files belong to the same event",
+    )
+
+
+def _check_particles(file: RawFile, particle_id: NDArray[np.int64], known: NDArray[np.int64]) -> None:
+    used = np.unique(particle_id)
+    lacking = np.setdiff1d(used[used != 0], known, assume_unique=True)
+    if len(lacking):
+        raise InputError(
+            file,
+            found=f"no particle {lacking[0]}, which the truth file names ({len(lacking)} such particles)",
+            expected="a record of every particle that made a hit",
+            remedy="repair the file or leave the event out",
+        )

@@ -1,0 +1,169 @@
+"""Where TrackML events lie: in a folder or a zip, plain or gzipped, one file per part.
+
+In: a path; out: for every event which of its files there are, and the bytes of any of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from hepdata.errors import InputError
+
+PARTS = ("hits", "cells", "particles", "truth")
+_NAME = re.compile(r"event(\d+)-(hits|cells|particles|truth)\.csv(\.gz)?$")
+_DETECTORS = re.compile(r"detectors?\.csv(\.gz)?$")
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """One file of a TrackML sample.
+
+    Attributes:
+        container: The zip it lies in, or None for a file of its own.
+        name: Path on disk, or name within the zip.
+    """
+
+    container: Path | None
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.container}:{self.name}" if self.container else self.name
+
+    def read(self) -> bytes:
+        """The content, decompressed.
+
+        Raises:
+            InputError: It cannot be read, or its compressed stream is cut or damaged.
+        """
+        try:
+            content = self._read_raw()
+            return gzip.decompress(content) if self.name.endswith(".gz") else content
+        except (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile) as error:
+            raise InputError(
+                self,
+                found=f"a compressed stream that is cut or damaged ({error})",
+                expected="a whole gzip or zip member",
+                remedy="copy or download the file again",
+            ) from error
+        except (OSError, KeyError, NotImplementedError, RuntimeError) as error:
+            raise InputError(
+                self,
+                found=f"a file that cannot be read ({error})",
+                expected="a readable CSV file",
+                remedy="check the path and its permissions",
+            ) from error
+
+    def _read_raw(self) -> bytes:
+        if self.container is None:
+            return Path(self.name).read_bytes()
+        with zipfile.ZipFile(self.container) as archive:
+            return archive.read(self.name)
+
+
+@dataclass(frozen=True)
+class EventFiles:
+    """The files of one event that exist, by part."""
+
+    event_id: int
+    stem: str
+    parts: Mapping[str, RawFile]
+
+    @property
+    def has_truth(self) -> bool:
+        """Whether anything is known about the particles."""
+        return "truth" in self.parts or "particles" in self.parts
+
+
+def find_events(raw: Path) -> list[EventFiles]:
+    """Every event under a folder (subfolders too) or in a zip, in event-id order.
+
+    Raises:
+        InputError: There is no such place, no event in it, or a part of an event is there twice.
+    """
+    parts: dict[int, dict[str, RawFile]] = {}
+    for file in _iterate_files(raw):
+        match = _NAME.search(file.name)
+        if match is None:
+            continue
+        event_id, part = int(match[1]), match[2]
+        known = parts.setdefault(event_id, {})
+        if part in known:
+            raise InputError(
+                raw,
+                found=f"the {part} of event {event_id} twice: {known[part]} and {file}",
+                expected="every event once",
+                remedy="remove one of the two files",
+            )
+        known[part] = file
+    if not parts:
+        raise InputError(
+            raw,
+            found="no event",
+            expected="files named event#########-{hits,cells,particles,truth}.csv or .csv.gz",
+            remedy="give the folder or zip that holds the TrackML events",
+        )
+    return [EventFiles(number, _stem(parts[number]), parts[number]) for number in sorted(parts)]
+
+
+def find_detectors(raw: Path) -> RawFile | None:
+    """The detectors file that lies beside the events, where there is exactly one."""
+    found = [file for file in _iterate_files(raw) if _DETECTORS.search(file.name)]
+    return found[0] if len(found) == 1 else None
+
+
+def checksum_files(files: list[Path]) -> list[tuple[int, str]]:
+    """(bytes, sha256) of each file; the hashes are computed in parallel, for samples can be tens of GB."""
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        return list(pool.map(_checksum, files))
+
+
+def _checksum(path: Path) -> tuple[int, str]:
+    try:
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        return path.stat().st_size, digest
+    except OSError as error:
+        raise InputError(
+            path,
+            found=f"a file that cannot be read ({error.strerror})",
+            expected="a readable raw file",
+            remedy="check the path and its permissions",
+        ) from error
+
+
+def _iterate_files(raw: Path) -> Iterator[RawFile]:
+    if raw.is_dir():
+        for path in sorted(raw.rglob("*.csv*")):
+            yield RawFile(None, str(path))
+    elif raw.is_file():
+        try:
+            with zipfile.ZipFile(raw) as archive:
+                names = sorted(archive.namelist())
+        except (zipfile.BadZipFile, OSError) as error:
+            raise InputError(
+                raw,
+                found=f"a file that is no zip archive ({error})",
+                expected="a folder or a zip of TrackML events",
+                remedy="give the folder that holds the CSV files, or the zip as it was downloaded",
+            ) from error
+        yield from (RawFile(raw, name) for name in names if not name.startswith("__MACOSX/"))
+    else:
+        raise InputError(
+            raw,
+            found="nothing at this path",
+            expected="a folder or a zip of TrackML events",
+            remedy="check the path",
+        )
+
+
+def _stem(parts: Mapping[str, RawFile]) -> str:
+    name = Path(next(iter(parts.values())).name).name
+    return name.rsplit("-", 1)[0]

@@ -1,0 +1,135 @@
+"""One TrackML CSV file to typed columns: every value present, finite and of its type.
+
+In: the bytes of a CSV; out: numpy arrays by column name. Identifiers are read as 64-bit integers from the
+text: TrackML particle ids exceed 2⁵³, so that a detour through floating point would merge particles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import csv
+
+from hepdata.errors import InputError, nearest_name
+from hepdata.readers.trackml_files import RawFile
+
+Columns = Mapping[str, NDArray[Any]]
+# What pandas writes for the index, and what its reader calls it.
+_INDEX_NAMES = frozenset({"", "Unnamed: 0"})
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """What one kind of file must hold.
+
+    Attributes:
+        columns: Name to numpy type, of all columns that a file must have.
+        needed: Those that are read; the others are only required to be there.
+        optional: Columns that some variants have.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    needed: tuple[str, ...]
+    optional: frozenset[str] = field(default=frozenset())
+
+
+def read_table(file: RawFile, form: TableFormat) -> Columns:
+    """Read and check one CSV file.
+
+    Raises:
+        InputError: A column is missing, unknown or doubled, a line is ragged, or a value is absent, not a
+            number of its type, NaN or infinite.
+    """
+    content = file.read()
+    header = _read_header(file, content)
+    _check_header(file, header, form)
+    options = csv.ConvertOptions(
+        include_columns=list(form.needed),
+        column_types={name: pa.type_for_alias(form.columns[name]) for name in form.needed},
+    )
+    try:
+        table = csv.read_csv(
+            pa.BufferReader(content), read_options=csv.ReadOptions(use_threads=False), convert_options=options
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        raise InputError(
+            file,
+            found=_first_line(str(error)),
+            expected=f"numbers in {len(header)} columns on every line",
+            remedy="repair or download the file again",
+        ) from error
+    return {name: _finite_column(file, table, name) for name in form.needed}
+
+
+def _read_header(file: RawFile, content: bytes) -> list[str]:
+    try:
+        first = content[:10_000].split(b"\n", 1)[0].decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            file,
+            found="bytes that are no text in the first line",
+            expected="the names of the columns",
+            remedy="check that this is a CSV file (a gzipped one must end in .gz)",
+        ) from error
+    return [name.strip().strip('"') for name in first.rstrip("\r").split(",")]
+
+
+def _check_header(file: RawFile, header: list[str], form: TableFormat) -> None:
+    missing = [name for name in form.columns if name not in header]
+    if missing:
+        raise InputError(
+            file,
+            found=f"no column {missing[0]!r} (columns: {', '.join(header)[:200]})",
+            expected=f"a TrackML {form.name} file with {', '.join(form.columns)}",
+            remedy="check that this is the right file, with its header line",
+        )
+    doubled = [name for name in form.columns if header.count(name) > 1]
+    if doubled:
+        raise InputError(
+            file,
+            found=f"column {doubled[0]!r} twice",
+            expected="every column once",
+            remedy="remove the surplus column",
+        )
+    known = {*form.columns, *form.optional, *_INDEX_NAMES}
+    extra = [name for name in header if name not in known]
+    if extra:
+        raise InputError(
+            file,
+            found=f"an unknown column {extra[0]!r}",
+            expected=f"the columns of a TrackML {form.name} file: {', '.join(form.columns)}",
+            remedy=f"remove it ({nearest_name(extra[0], list(form.columns))})",
+        )
+
+
+def _finite_column(file: RawFile, table: pa.Table, name: str) -> NDArray[Any]:
+    column = table.column(name)
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise _bad_value(file, name, row, "no number (empty or NaN)")
+    values = column.to_numpy()
+    if values.dtype.kind == "f":
+        infinite = np.flatnonzero(~np.isfinite(values))
+        if len(infinite):
+            raise _bad_value(file, name, int(infinite[0]), str(values[infinite[0]]))
+    return np.asarray(values)
+
+
+def _bad_value(file: RawFile, name: str, row: int, found: str) -> InputError:
+    return InputError(
+        f"{file}, column {name!r}, line {row + 2}",
+        found=found,
+        expected="a finite number",
+        remedy="repair the line or leave the event out",
+    )
+
+
+def _first_line(message: str) -> str:
+    line = " ".join(message.split("\n", 1)[0].split())
+    return line if len(line) <= 200 else line[:200] + "…"
