@@ -1,0 +1,92 @@
+"""`hept-data build pileup`: Delphes files to a dataset."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hepdata.pipeline.pileup import PRESETS, PileupSource, with_changes
+
+from .build_options import BuildOptions, build_options, run_build
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+
+
+class _ByteSize(click.ParamType[int]):
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", str(value).strip().lower())
+        if match is None:
+            self.fail(f"{value!r} is not a size such as 64MB or 500kB", param, ctx)
+        return int(float(match[1]) * _UNITS[match[2]])
+
+
+@click.command("pileup", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("files", nargs=-1, required=True, metavar="FILE.root...")
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    default="pileup-10k",
+    show_default=True,
+    help="Settings of the published dataset; other options change single ones.",
+)
+@click.option(
+    "--branches",
+    metavar="NAME",
+    help="pf, particle-flow-candidate, eflow, auto, or a YAML map of your own.  [default: auto]",
+)
+@click.option(
+    "--max-events", type=click.IntRange(1), help="At most this many events, in the order of the files."
+)
+@click.option("--max-eta", type=float, help="Drop particles beyond this |η|.  [default: 20]")
+@click.option(
+    "--scored-pt", type=float, help="Neutral points above this pT in GeV are scored.  [default: 0.9]"
+)
+@click.option(
+    "--unlabelled", is_flag=True, help="Build without labels, from a sample that need not have any."
+)
+@click.option(
+    "--step-size",
+    type=_ByteSize(),
+    help="Bytes that a worker reads at a time: sets the memory, not the result.  [default: 64MB]",
+)
+@build_options
+def command(
+    files: tuple[str, ...],
+    out: Path,
+    preset: str,
+    branches: str | None,
+    max_events: int | None,
+    max_eta: float | None,
+    scored_pt: float | None,
+    unlabelled: bool,
+    step_size: int | None,
+    **options: Any,
+) -> None:
+    """Build a dataset from Delphes files (paths, globs, folders or URLs), in the new folder OUT.
+
+    Particle-flow particles become points with kinematics, a particle class and the label: leading collision
+    or pileup. `hept-data inspect` shows what a file offers. Stopped at any time, the same command continues.
+
+    \b
+    Example:
+      hept-data simulate pileup pileup.root --events 20
+      hept-data build pileup pileup.root pileup-dataset --workers 2
+    """  # noqa: D301
+    config = with_changes(
+        preset,
+        branches=branches,
+        max_eta=max_eta,
+        scored_pt=scored_pt,
+        is_labelled=not unlabelled,
+        step_bytes=step_size,
+    )
+    source = PileupSource.open(files, config, max_events=max_events)
+    run_build(source, out, BuildOptions(**options), f"Pileup dataset ({source.branches.name})")

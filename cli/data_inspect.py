@@ -1,0 +1,108 @@
+"""`hept-data inspect`: what a Delphes file offers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .frame import json_option, write_json
+from .tables import console, print_table
+
+if TYPE_CHECKING:
+    from hepdata.pipeline.pileup_inspect import EventReport, FitReport, Inspection
+
+
+@click.command("inspect")
+@click.argument("file", metavar="FILE.root")
+@click.option("--event", type=int, default=0, show_default=True, help="Which event to count.")
+@click.option(
+    "--branches",
+    default="auto",
+    show_default=True,
+    help="Preset (pf, particle-flow-candidate, eflow), auto, or a YAML map.",
+)
+@json_option
+def command(file: str, event: int, branches: str, json_path: Path | None) -> None:
+    """Show what a Delphes file has: branches, which preset fits, how labels can be had, one event's counts.
+
+    \b
+    Example:
+      hept-data simulate pileup pileup.root --events 2
+      hept-data inspect pileup.root
+    """  # noqa: D301
+    from hepdata.pipeline.pileup_inspect import inspect_file
+    from hepdata.readers.delphes_files import find_files
+
+    seen = inspect_file(find_files([file])[0], entry=event, branches=branches)
+    _print(seen)
+    write_json(json_path, _as_json(seen))
+
+
+def _print(seen: Inspection) -> None:
+    survey = seen.survey
+    cycles = f", newest of {survey.n_cycles} cycles" if survey.n_cycles > 1 else ""
+    print_table(
+        f"{survey.location}: {survey.n_events} events, ROOT {survey.root_version}{cycles}",
+        ("branch", "class", "leaves", "in the event"),
+        [
+            (name, survey.classes[name] or "–", len(leaves), seen.n_in_event.get(name))
+            for name, leaves in survey.contents.items()
+        ],
+    )
+    console.print("Presets", style="bold")
+    for fit in seen.fits:
+        console.print(f"  {fit.preset}: {_fit_text(fit)}", highlight=False, soft_wrap=True, markup=False)
+    if seen.chosen is None:
+        console.print("No preset fits: describe the branches in a YAML map and give it with --branches.")
+    elif seen.event is not None:
+        print_table(
+            f"Event {seen.event.entry} through {seen.chosen}",
+            ("quantity", "value"),
+            _event_rows(seen.event),
+        )
+
+
+def _fit_text(fit: FitReport) -> str:
+    if fit.reason:
+        return f"does not fit ({fit.reason})"
+    computed = f"computed: {', '.join(fit.computed)}" if fit.computed else "nothing to compute"
+    if fit.label_reason:
+        return f"fits; {computed}; no training labels ({fit.label_reason})"
+    labels = ", ".join(f"{branch} by {rule}" for branch, rule in fit.labels.items())
+    return f"fits; {computed}; training labels: {labels}"
+
+
+def _event_rows(event: EventReport) -> list[tuple[str, object]]:
+    return [
+        ("points", event.n_points),
+        ("dropped (outside |η| acceptance)", event.n_dropped),
+        ("charged", event.n_charged),
+        ("neutral", event.n_points - event.n_charged),
+        ("scored (neutral, pT > 0.9 GeV)", event.n_scored),
+        ("leading", event.n_leading),
+        ("scored and leading", event.n_scored_leading),
+    ]
+
+
+def _as_json(seen: Inspection) -> dict[str, object]:
+    survey = seen.survey
+    return {
+        "file": survey.location,
+        "events": survey.n_events,
+        "cycles": survey.n_cycles,
+        "root_version": survey.root_version,
+        "branches": {
+            name: {
+                "class": survey.classes[name],
+                "leaves": sorted(leaves),
+                "in_event": seen.n_in_event.get(name),
+            }
+            for name, leaves in survey.contents.items()
+        },
+        "presets": [asdict(fit) for fit in seen.fits],
+        "chosen": seen.chosen,
+        "event": None if seen.event is None else asdict(seen.event),
+    }

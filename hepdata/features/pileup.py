@@ -1,0 +1,108 @@
+"""Particles of pileup events to point clouds: class, score flag, acceptance, order of storage.
+
+In: a `ParticleTable` (consecutive events on one flat axis); out: one cloud per event, or why there is none.
+
+Axes: V events, P particles of all of them, N points of one cloud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepdata.angles import wrap_phi
+from hepdata.cloud import PointCloud
+from hepdata.errors import HeptError, InputError
+from hepdata.features.curve import curve_order
+from hepdata.readers.delphes import ParticleTable
+
+# |PDG code| of neutral particles to their class; 0 is charged, the last is any other neutral.
+PID_CLASSES: dict[int, int] = {22: 1, 130: 2, 310: 3, 2112: 4, 3122: 5, 3322: 6}
+OTHER_NEUTRAL = 7
+
+_REAL = ("eta", "phi", "px", "py", "pt", "energy", "rapidity")
+
+
+@dataclass(frozen=True)
+class PileupCuts:
+    """Which particles become points, and which of them count.
+
+    Attributes:
+        max_eta: Acceptance in |η|; particles beyond (Delphes writes ±999.9 along the beam) are dropped.
+        scored_pt: GeV; neutral points above it enter loss and metric.
+    """
+
+    max_eta: float = 20.0
+    scored_pt: float = 0.9
+
+
+def classify(pid: NDArray[np.int32], charge: NDArray[np.int32]) -> NDArray[np.int32]:
+    """(P,) 0 charged, 1 γ, 2 K⁰_L, 3 K⁰_S, 4 n, 5 Λ, 6 Ξ⁰, 7 any other neutral."""
+    code = np.abs(pid)
+    out = np.full(len(pid), OTHER_NEUTRAL, dtype=np.int32)
+    for known, number in PID_CLASSES.items():
+        out[code == known] = number
+    out[charge != 0] = 0
+    return out
+
+
+def make_clouds(
+    table: ParticleTable, first_event_id: int, cuts: PileupCuts, where: str
+) -> Iterator[list[PointCloud] | HeptError]:
+    """The cloud of every event of the table, in order; an event without points gives an empty list.
+
+    Points are stored along the space-filling curve, ties by pT: the order in which the file has them, hard
+    collision first, would tell the label.
+
+    Args:
+        table: Particles.
+        first_event_id: Number of its first event.
+        cuts: Acceptance.
+        where: File, for messages.
+    """
+    columns = dict(table.columns)
+    is_kept = np.abs(columns["eta"]) <= cuts.max_eta
+    problems = {**_find_not_finite(table, is_kept, where), **table.problems}
+    outside = np.abs(columns["phi"]) >= np.float32(np.pi)
+    if outside.any():
+        columns["phi"] = np.where(outside, wrap_phi(columns["phi"]), columns["phi"])
+    columns["pid_class"] = classify(columns.pop("pid"), columns["charge"])
+    columns["is_scored"] = (columns["charge"] == 0) & (columns["pt"] > np.float32(cuts.scored_pt))
+    if table.is_leading is not None:
+        columns["is_leading"] = table.is_leading
+    for number in range(len(table.offsets) - 1):
+        if table.first + number in problems:
+            yield problems[table.first + number]
+            continue
+        begin, end = table.offsets[number], table.offsets[number + 1]
+        kept = np.flatnonzero(is_kept[begin:end])
+        if not len(kept):
+            yield []
+            continue
+        event = {name: values[begin:end] for name, values in columns.items()}
+        kept = kept[np.argsort(event["pt"][kept], kind="stable")]
+        kept = kept[curve_order(event["eta"][kept], event["phi"][kept])]
+        points = {"index_in_source": kept.astype(np.int32)}
+        points |= {name: values[kept] for name, values in event.items()}
+        yield [PointCloud("pileup", first_event_id + number, 0, points)]
+
+
+def _find_not_finite(table: ParticleTable, is_kept: NDArray[np.bool_], where: str) -> dict[int, HeptError]:
+    problems: dict[int, HeptError] = {}
+    for name in _REAL:
+        values = table.columns[name]
+        bad = np.isnan(values) if name == "eta" else is_kept & ~np.isfinite(values)
+        for particle in np.flatnonzero(bad):
+            number = int(np.searchsorted(table.offsets, particle, side="right")) - 1
+            entry = table.first + number
+            if entry not in problems:
+                problems[entry] = InputError(
+                    f"{where}, entry {entry}",
+                    found=f"{values[particle]} as {name} of particle {particle - table.offsets[number]}",
+                    expected="finite numbers",
+                    remedy="make the file again, or leave such events out with --on-error skip",
+                )
+    return problems

@@ -1,0 +1,223 @@
+"""Delphes files as a source of point clouds for a build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from hepdata.cloud import PointCloud
+from hepdata.errors import HeptError, InputError
+from hepdata.features.pileup import PileupCuts, make_clouds
+from hepdata.pipeline.event import EventRef
+from hepdata.readers.delphes import list_leaves, open_tree, read_range, split_entries, survey_tree
+from hepdata.readers.delphes_branches import BranchMap, check_map
+from hepdata.readers.delphes_files import checksum, find_files, name_of
+from hepdata.readers.delphes_kinematics import MASS_RULE
+from hepdata.readers.delphes_presets import AUTOMATIC, choose_branches
+from hepdata.readers.delphes_survey import (
+    MOST_EVENTS,
+    LabelCounts,
+    check_counts,
+    check_labelled,
+    count_labels,
+)
+from hepdata.schema import PILEUP, Schema
+from hepdata.storage.manifest import SourceFile
+
+DEFAULT_STEP_BYTES = 64_000_000
+
+
+@dataclass(frozen=True)
+class PileupConfig:
+    """What to make of Delphes files.
+
+    Attributes:
+        branches: Preset, "auto", or the path of a YAML map.
+        cuts: Acceptance and score threshold.
+        is_labelled: Whether to store the label; False allows samples without one.
+        step_bytes: Uncompressed bytes read at a time; sets the memory, not the result.
+    """
+
+    branches: str = AUTOMATIC
+    cuts: PileupCuts = field(default_factory=PileupCuts)
+    is_labelled: bool = True
+    step_bytes: int = DEFAULT_STEP_BYTES
+
+
+PRESETS: dict[str, PileupConfig] = {"pileup-10k": PileupConfig()}
+
+
+@dataclass(frozen=True)
+class PileupSource:
+    """Delphes files with the map that fits them; events are numbered through all files from 0.
+
+    Attributes:
+        files: Paths or URLs, in order.
+        n_events: Events of each.
+        branches: Which leaves are read.
+        config: What is made of them.
+    """
+
+    files: tuple[str, ...]
+    n_events: tuple[int, ...]
+    branches: BranchMap
+    config: PileupConfig
+
+    @classmethod
+    def open(
+        cls, inputs: Sequence[str], config: PileupConfig, *, max_events: int | None = None
+    ) -> PileupSource:
+        """Find the files, choose the branches, and make sure that labels can be had.
+
+        Args:
+            inputs: Paths, globs, folders or URLs.
+            config: What to make of them.
+            max_events: At most so many events, in the order of the files.
+
+        Raises:
+            InputError: A file cannot be used, or the sample cannot be labelled.
+        """
+        _check_config(config)
+        files = find_files(inputs)
+        surveys = [survey_tree(file) for file in files]
+        branches = choose_branches(config.branches, surveys[0].contents, surveys[0].classes, files[0])
+        for survey in surveys[1:]:
+            check_map(branches, survey.contents, survey.location)
+        if not sum(survey.n_events for survey in surveys):
+            raise InputError(
+                files[0], found="no events", expected="at least one", remedy="give files that hold events"
+            )
+        if config.is_labelled:
+            check_labelled(branches, files[0])
+            counts = LabelCounts()
+            for survey in surveys:
+                if not counts.is_settled:
+                    counts += count_labels(survey.location, branches, survey.contents, MOST_EVENTS)
+            check_counts(counts, files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more")
+        ends = np.cumsum([survey.n_events for survey in surveys])
+        ends = ends if max_events is None else np.minimum(ends, max_events)
+        counts_kept = np.diff(ends, prepend=0)
+        return cls(tuple(files), tuple(int(count) for count in counts_kept), branches, config)
+
+    @property
+    def schema(self) -> Schema:
+        """The pileup columns, without the label where it is not stored."""
+        return PILEUP if self.config.is_labelled else PILEUP.without(frozenset({"is_leading"}))
+
+    def list_events(self) -> list[EventRef]:
+        """Every event of every file, numbered through."""
+        names = np.repeat([name_of(file) for file in self.files], self.n_events)
+        return [EventRef(number, str(name)) for number, name in enumerate(names)]
+
+    def list_files(self) -> list[SourceFile]:
+        """Size and checksum of every file."""
+        records = []
+        for file in self.files:
+            size, digest = checksum(file)
+            records.append(SourceFile(name=name_of(file), bytes=size, sha256=digest))
+        return records
+
+    def describe(self) -> dict[str, object]:
+        """The configuration, down to the leaves that are read and the rules that were applied."""
+        cuts = self.config.cuts
+        return {
+            "task": "pileup",
+            "branches": self.branches.describe(),
+            "max_abs_eta": cuts.max_eta,
+            "scored_pt_gev": cuts.scored_pt,
+            "is_labelled": self.config.is_labelled,
+            "mass_rule": MASS_RULE,
+        }
+
+    def read_clouds(
+        self, events: Sequence[EventRef]
+    ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
+        """Stream the events: file by file, a step of entries at a time."""
+        bases = np.concatenate([[0], np.cumsum(self.n_events)])
+        for number, group in groupby(
+            events, key=lambda event: int(np.searchsorted(bases, event.event_id, side="right")) - 1
+        ):
+            for run in _consecutive(list(group)):
+                yield from self._read_run(self.files[number], int(bases[number]), run)
+
+    def _read_run(
+        self, file: str, base: int, run: list[EventRef]
+    ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
+        first, last = run[0].event_id - base, run[-1].event_id - base + 1
+        done = 0
+        try:
+            with open_tree(file) as tree:
+                leaves = list_leaves(self.branches, labelled=self.config.is_labelled)
+                for start, stop in split_entries(tree, leaves, first, last, self.config.step_bytes):
+                    for clouds in self._read_step(tree, file, base, start, stop):
+                        yield run[done], clouds
+                        done += 1
+        except HeptError as error:
+            # The file went away or was damaged between two steps: so for all that is left of the run.
+            for event in run[done:]:
+                yield event, error
+
+    def _read_step(
+        self, tree: Any, file: str, base: int, start: int, stop: int
+    ) -> Iterator[list[PointCloud] | HeptError]:
+        name = name_of(file)
+        try:
+            table = read_range(tree, self.branches, start, stop, labelled=self.config.is_labelled, where=name)
+        except HeptError as error:
+            if stop - start == 1:
+                yield replace_where(error, f"{name}, entry {start}")
+                return
+            # Find the entries that are at fault; the others can still be used.
+            for entry in range(start, stop):
+                yield from self._read_step(tree, file, base, entry, entry + 1)
+            return
+        yield from make_clouds(table, base + start, self.config.cuts, name)
+
+
+def replace_where(error: HeptError, where: str) -> HeptError:
+    """The same error at a more exact place."""
+    return type(error)(where, found=error.found, expected=error.expected, remedy=error.remedy)
+
+
+def _consecutive(events: list[EventRef]) -> Iterator[list[EventRef]]:
+    """Runs of events whose numbers follow one another."""
+    for _, run in groupby(enumerate(events), key=lambda pair: pair[1].event_id - pair[0]):
+        yield [event for _, event in run]
+
+
+def with_changes(
+    preset: str,
+    *,
+    branches: str | None = None,
+    max_eta: float | None = None,
+    scored_pt: float | None = None,
+    is_labelled: bool = True,
+    step_bytes: int | None = None,
+) -> PileupConfig:
+    """A preset with single settings replaced, None meaning: as in the preset."""
+    config = PRESETS[preset]
+    cuts = PileupCuts(
+        config.cuts.max_eta if max_eta is None else max_eta,
+        config.cuts.scored_pt if scored_pt is None else scored_pt,
+    )
+    return replace(
+        config,
+        branches=branches or config.branches,
+        cuts=cuts,
+        is_labelled=is_labelled,
+        step_bytes=config.step_bytes if step_bytes is None else step_bytes,
+    )
+
+
+def _check_config(config: PileupConfig) -> None:
+    for name, value, is_good, expected in (
+        ("--max-eta", config.cuts.max_eta, 0 < config.cuts.max_eta < 100, "above 0 and below 100"),
+        ("--scored-pt", config.cuts.scored_pt, 0 <= config.cuts.scored_pt < 1e4, "0 GeV or more"),
+        ("--step-size", config.step_bytes, config.step_bytes >= 1, "at least 1 byte"),
+    ):
+        if not is_good:
+            raise InputError(name, found=str(value), expected=expected, remedy="give another value")

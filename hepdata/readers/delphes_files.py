@@ -1,0 +1,120 @@
+"""The files that a user names: paths, globs, folders and URLs in, a list of single files out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from hepdata.errors import InputError, missing_extra
+
+_EXTRAS = {"root": ("fsspec-xrootd", "xrootd"), "http": ("aiohttp", "http"), "https": ("aiohttp", "http")}
+_CHUNK = 1 << 22
+
+
+def find_files(inputs: Sequence[str]) -> list[str]:
+    """Every file that the inputs stand for: as given, globs and folders in sorted order.
+
+    Args:
+        inputs: Paths, globs, folders (their `*.root`), or URLs of any kind that fsspec knows.
+
+    Raises:
+        InputError: An input stands for nothing, a file is named twice, a URL needs a missing package.
+    """
+    files = [file for entry in inputs for file in _expand(entry)]
+    seen: set[str] = set()
+    for file in files:
+        key = file if is_url(file) else str(Path(file).resolve())
+        if key in seen:
+            raise InputError(
+                file,
+                found="the same file twice",
+                expected="every file once",
+                remedy="take one away: its events would land in more than one split",
+            )
+        seen.add(key)
+    return files
+
+
+def is_url(location: str) -> bool:
+    """Whether a location goes through fsspec instead of the operating system."""
+    return "://" in location or "::" in location
+
+
+def name_of(location: str) -> str:
+    """The file's own name, which does not change when it is moved."""
+    return location.rstrip("/").rpartition("/")[2]
+
+
+def open_binary(location: str) -> Any:
+    """A file object for reading bytes, from a path or a URL."""
+    if not is_url(location):
+        return Path(location).open("rb")
+    _check_protocol(location)
+    return fsspec.open(location, "rb").open()
+
+
+def checksum(location: str) -> tuple[int, str]:
+    """Size in bytes and SHA-256 of a file."""
+    digest = hashlib.sha256()
+    size = 0
+    with open_binary(location) as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+    return size, digest.hexdigest()
+
+
+def _expand(entry: str) -> list[str]:
+    entry = entry.removeprefix("file://")
+    found = _expand_url(entry) if is_url(entry) else _expand_path(entry)
+    if not found:
+        raise InputError(
+            entry,
+            found="no file",
+            expected="a ROOT file, a glob, a folder with *.root files, or a URL",
+            remedy="check the path",
+        )
+    return found
+
+
+def _expand_path(entry: str) -> list[str]:
+    path = Path(entry)
+    if path.is_dir():
+        return sorted(str(file) for file in path.glob("*.root"))
+    if path.exists() or not has_magic(entry):
+        return [entry] if path.exists() else []
+    base = Path(path.anchor) if path.is_absolute() else Path()
+    return sorted(str(file) for file in base.glob(str(path.relative_to(base))) if file.is_file())
+
+
+def _expand_url(entry: str) -> list[str]:
+    _check_protocol(entry)
+    system, path = fsspec.core.url_to_fs(entry)
+    if has_magic(path):
+        return sorted(str(system.unstrip_protocol(file)) for file in system.glob(path))
+    if not entry.endswith(".root") and system.isdir(path):
+        return sorted(
+            str(system.unstrip_protocol(file)) for file in system.glob(f"{path.rstrip('/')}/*.root")
+        )
+    return [entry]
+
+
+def _check_protocol(location: str) -> None:
+    protocol = location.partition("://")[0].rpartition("::")[2]
+    try:
+        fsspec.get_filesystem_class(protocol)
+    except ImportError as error:
+        package, extra = _EXTRAS.get(protocol, (f"a filesystem for {protocol}://", "http"))
+        raise missing_extra(package, extra) from error
+    except ValueError as error:
+        raise InputError(
+            location,
+            found=f"a URL of kind {protocol!r}",
+            expected=f"one of {', '.join(sorted(fsspec.available_protocols())[:12])}, …",
+            remedy="check the URL",
+        ) from error

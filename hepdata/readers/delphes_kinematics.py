@@ -1,0 +1,92 @@
+"""What a card does not write, computed: momentum components, energy, rapidity.
+
+Mass rule, in this order: the leaf `Mass`; the mass of the particle that PID names; the charged pion's for
+other charged particles; none for other neutral ones (a calorimeter measures them as massless).
+
+Axes: P particles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MASS_RULE = "Mass leaf; else mass of |PID|; else pion for charged, 0 for neutral"
+# GeV, by |PDG code|
+MASSES: dict[int, float] = {
+    11: 0.000511,
+    13: 0.10566,
+    22: 0.0,
+    111: 0.13498,
+    130: 0.49761,
+    211: 0.13957,
+    310: 0.49761,
+    321: 0.49368,
+    2112: 0.93957,
+    2212: 0.93827,
+    3112: 1.19745,
+    3122: 1.11568,
+    3222: 1.18937,
+    3312: 1.32171,
+    3322: 1.31486,
+    3334: 1.67245,
+}
+PION_MASS = MASSES[211]
+_CODES = np.array(sorted(MASSES))
+_VALUES = np.array([MASSES[code] for code in sorted(MASSES)])
+
+
+def complete_kinematics(raw: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """All quantities of a particle from those that a branch has.
+
+    What is written is kept as it is, but for a rapidity that is not finite: single precision loses it along
+    the beam, where E and p_z are equal to all digits.
+
+    Args:
+        raw: pt, eta, phi, charge, pid, and any of px, py, energy, rapidity, mass.
+
+    Returns:
+        pt, eta, phi, px, py, energy, rapidity as float32, charge and pid as int32.
+    """
+    out: dict[str, NDArray[Any]] = {
+        name: np.asarray(raw[name], dtype=np.float32) for name in ("pt", "eta", "phi")
+    }
+    out["charge"], out["pid"] = (np.asarray(raw[name], dtype=np.int32) for name in ("charge", "pid"))
+    # Particles along the beam (η = ±999.9) overflow here and are cut later.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for name, component in (("px", np.cos), ("py", np.sin)):
+            out[name] = raw[name] if name in raw else out["pt"] * component(out["phi"])
+        if "energy" in raw:
+            out["energy"] = raw["energy"]
+        else:
+            momentum = out["pt"].astype(np.float64) * np.cosh(out["eta"].astype(np.float64))
+            out["energy"] = np.hypot(momentum, find_mass(raw))
+        if "rapidity" in raw:
+            lost = np.flatnonzero(~np.isfinite(raw["rapidity"]))
+            out["rapidity"] = np.array(raw["rapidity"], dtype=np.float32)
+            out["rapidity"][lost] = find_rapidity({name: values[lost] for name, values in raw.items()})
+        else:
+            out["rapidity"] = find_rapidity(raw)
+    for name in ("px", "py", "energy", "rapidity"):
+        out[name] = np.asarray(out[name], dtype=np.float32)
+    return out
+
+
+def find_mass(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """(P,) GeV, by the mass rule."""
+    if "mass" in raw:
+        # Differences of large numbers in single precision: some massless ones are written as −10⁻⁴.
+        return np.maximum(raw["mass"].astype(np.float64), 0.0)
+    code = np.abs(raw["pid"])
+    at = np.minimum(np.searchsorted(_CODES, code), len(_CODES) - 1)
+    unknown = np.where(raw["charge"] != 0, PION_MASS, 0.0)
+    return np.where(_CODES[at] == code, _VALUES[at], unknown)
+
+
+def find_rapidity(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """(P,) y = asinh(p_z / m_T): exact where ½ ln((E + p_z)/(E − p_z)) cancels."""
+    pt, eta = raw["pt"].astype(np.float64), raw["eta"].astype(np.float64)
+    return np.arcsinh(pt * np.sinh(eta) / np.hypot(pt, find_mass(raw)))

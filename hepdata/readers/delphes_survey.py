@@ -1,0 +1,128 @@
+"""Whether a sample can be labelled, found out from its first events before a build begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hepdata.errors import InputError
+from hepdata.readers.delphes import open_tree, read_range
+from hepdata.readers.delphes_branches import BranchMap, Contents
+
+MOST_EVENTS = 100
+_UNLABELLED = "give --unlabelled to build a dataset for inference only"
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """Particles of some events by charge and origin; `a + b` are those of both."""
+
+    n_events: int = 0
+    n_charged: int = 0
+    n_charged_leading: int = 0
+    n_neutral: int = 0
+    n_neutral_leading: int = 0
+    n_contradicting: int = 0
+
+    def __add__(self, other: LabelCounts) -> LabelCounts:
+        return LabelCounts(
+            *(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__)
+        )
+
+    @property
+    def n_pileup(self) -> int:
+        """Particles from pileup."""
+        return self.n_charged - self.n_charged_leading + self.n_neutral - self.n_neutral_leading
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether more events would not change the verdict."""
+        return 0 < self.n_neutral_leading < self.n_neutral and self.n_charged_leading < self.n_charged
+
+
+def count_labels(location: str, branches: BranchMap, contents: Contents, n_events: int) -> LabelCounts:
+    """Count the first events of a file until the verdict is clear, at most `n_events`."""
+    counts = LabelCounts()
+    with open_tree(location) as tree:
+        for entry in range(min(int(tree.num_entries), n_events)):
+            counts = counts + _count_entry(tree, branches, contents, entry, location)
+            if counts.is_settled and not counts.n_contradicting:
+                break
+    return counts
+
+
+def _count_entry(tree: Any, branches: BranchMap, contents: Contents, entry: int, where: str) -> LabelCounts:
+    table = read_range(tree, branches, entry, entry + 1, labelled=True, where=where)
+    is_neutral = table.columns["charge"] == 0
+    is_leading = table.is_leading if table.is_leading is not None else np.zeros(len(is_neutral), dtype=bool)
+    return LabelCounts(
+        n_events=1,
+        n_charged=int(np.sum(~is_neutral)),
+        n_charged_leading=int(np.sum(~is_neutral & is_leading)),
+        n_neutral=int(np.sum(is_neutral)),
+        n_neutral_leading=int(np.sum(is_neutral & is_leading)),
+        n_contradicting=sum(
+            _count_contradictions(tree, collection.branch, entry)
+            for collection in branches.collections
+            if collection.label == "IsPU" and "HardEnergyFraction" in contents[collection.branch]
+        ),
+    )
+
+
+def _count_contradictions(tree: Any, branch: str, entry: int) -> int:
+    """Neutrals that IsPU calls leading although none of their energy is: a calorimeter that fills neither."""
+    leaves = [f"{branch}.IsPU", f"{branch}.HardEnergyFraction"]
+    has_charge = f"{branch}.Charge" in tree.keys(recursive=True, full_paths=False)
+    names = [*leaves, f"{branch}.Charge"] if has_charge else leaves
+    first = {
+        name: np.asarray(tree[name].array(entry_start=entry, entry_stop=entry + 1, library="np")[0])
+        for name in names
+    }
+    is_neutral = first[names[2]] == 0 if has_charge else np.ones(len(first[leaves[0]]), dtype=bool)
+    return int(np.sum(is_neutral & (first[leaves[0]] == 0) & (first[leaves[1]] == 0)))
+
+
+def check_labelled(branches: BranchMap, where: object) -> None:
+    """Refuse a map in which a branch does not say where its particles come from.
+
+    Raises:
+        InputError: Naming the branch.
+    """
+    for collection in branches.collections:
+        if collection.label is None:
+            what = "neutral particles" if collection.is_neutral else "particles"
+            raise InputError(
+                where,
+                found=f"branch {collection.branch!r} without IsPU, HardEnergyFraction or a reference to "
+                f"generator particles: its {what} cannot be labelled",
+                expected="a label for every particle (Delphes 3.5.1 and later write IsPU)",
+                remedy=_UNLABELLED,
+            )
+
+
+def check_counts(counts: LabelCounts, where: object) -> None:
+    """Refuse a sample whose labels say nothing.
+
+    Raises:
+        InputError: No pileup at all, or neutral particles that all have the same empty label.
+    """
+    empty_leading = (
+        counts.n_charged_leading < counts.n_charged and counts.n_neutral == counts.n_neutral_leading
+    )
+    if counts.n_neutral and (counts.n_contradicting or empty_leading):
+        raise InputError(
+            where,
+            found="neutral particles whose IsPU and HardEnergyFraction are always 0 (a card with the "
+            "ATLAS-like Calorimeter fills neither)",
+            expected="labels that tell neutral pileup apart",
+            remedy=f"use a card with a particle-flow calorimeter, or {_UNLABELLED}",
+        )
+    if counts.n_events and not counts.n_pileup:
+        raise InputError(
+            where,
+            found=f"no pileup particle in the first {counts.n_events} events",
+            expected="a sample with pileup, for a training dataset",
+            remedy=f"simulate with pileup, or {_UNLABELLED}",
+        )
