@@ -6,7 +6,6 @@ never see a configuration: the trainer takes values out of it and passes them as
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hepdata.errors import InputError, nearest_name
 from hepdata.schema import Task
+
+PRESETS = Path(__file__).parent / "presets"
 
 
 class _Section(BaseModel):
@@ -99,7 +100,7 @@ class TrainConfig(_Section):
 
 def list_presets() -> list[str]:
     """Names of the presets that come with the package."""
-    return sorted(entry.name.removesuffix(".yaml") for entry in _presets() if entry.name.endswith(".yaml"))
+    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
 def load_config(preset: str, overrides: list[str] | None = None) -> TrainConfig:
@@ -141,10 +142,6 @@ def check_config(content: object, *, where: object) -> TrainConfig:
         ) from error
 
 
-def _presets() -> list[Path]:
-    return [Path(str(entry)) for entry in files("hept").joinpath("presets").iterdir()]
-
-
 def _read(preset: str) -> dict[str, object]:
     path = Path(preset)
     if path.suffix not in (".yaml", ".yml"):
@@ -156,7 +153,7 @@ def _read(preset: str) -> dict[str, object]:
                 expected=f"one of {', '.join(known)}, or a .yaml file",
                 remedy=nearest_name(preset, known),
             )
-        path = Path(str(files("hept").joinpath("presets", f"{preset}.yaml")))
+        path = PRESETS / f"{preset}.yaml"
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

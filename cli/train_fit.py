@@ -1,0 +1,98 @@
+"""`hept-train fit`: train a model on a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hepdata.errors import InputError
+
+from .frame import json_option, write_json
+from .progress import ProgressBar
+from .tables import console, print_table
+
+
+@click.command("fit")
+@click.argument("dataset", required=False)
+@click.option("--preset", metavar="NAME", help="Preset, or a .yaml file of your own.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, as model.n_tables=5."
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="RUN", help="Run folder to make.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Go on with a run from its last saved state.",
+)
+@click.option("--accelerator", default="auto", show_default=True, help="cpu, cuda, mps or auto.")
+@click.option("--devices", default=1, show_default=True, help="Processes of a node, one device each.")
+@click.option("--nodes", default=1, show_default=True, help="Nodes.")
+@json_option
+def command(
+    dataset: str | None,
+    preset: str | None,
+    overrides: tuple[str, ...],
+    out: Path | None,
+    resume: Path | None,
+    accelerator: str,
+    devices: int,
+    nodes: int,
+    json_path: Path | None,
+) -> int:
+    """Train a model on DATASET.
+
+    \b
+    Examples:
+      hept-train fit data/tracking --preset tracking-demo --out runs/a
+      hept-train fit data/tracking --preset tracking-6k --set model.n_tables=5 --out runs/b
+      hept-train fit --resume runs/a
+    """  # noqa: D301
+    # Imported here: torch takes seconds, and `--help` should not.
+    from hept.config import TrainConfig, load_config
+    from hept.run_folder import RunFolder
+    from hept.trainer import fit
+
+    config: TrainConfig
+    if resume is not None:
+        if preset or overrides or out:
+            raise InputError(
+                "hept-train fit --resume",
+                found="--preset, --set or --out beside it",
+                expected="the settings of the run, which are in its folder",
+                remedy="leave them out, or begin a new run",
+            )
+        folder = RunFolder(resume)
+        config, run = folder.read_config(), resume
+        location = dataset or str(folder.read_description()["dataset"])
+    else:
+        if dataset is None or preset is None or out is None:
+            raise click.UsageError("give DATASET, --preset and --out, or --resume RUN")
+        config, location, run = load_config(preset, list(overrides)), dataset, out
+    with ProgressBar() as progress:
+        result = fit(
+            config,
+            location,
+            run,
+            progress=progress,
+            resume=resume is not None,
+            accelerator=accelerator,
+            devices=devices,
+            nodes=nodes,
+        )
+    rows: list[tuple[str, object]] = [
+        (f"best {result.metric} (validation)", result.best),
+        ("in epoch", result.best_epoch),
+        ("epochs", result.epochs),
+        ("steps", result.steps),
+        ("seconds", result.seconds),
+        ("stopped", result.stopped),
+    ]
+    print_table(f"Training: {result.run}", ("", "value"), rows)
+    write_json(json_path, {"run": str(result.run), **dict(rows)})
+    if result.stopped == "interrupted":
+        console.print(f"Go on with: hept-train fit --resume {result.run}", highlight=False)
+        return 130
+    console.print(f"Next: hept-train eval {result.run}", highlight=False)
+    return 0

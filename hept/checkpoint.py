@@ -1,0 +1,208 @@
+"""Trained weights on disk: safetensors with everything needed to use them, and the state to go on training.
+
+A weights file stands alone: its header holds the configuration, the task and the names of the inputs.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from hepdata.errors import InputError
+from hepdata.schema import TRACKING, Schema, Task
+from hepdata.storage.atomic import write_atomically
+from hept.config import ModelConfig, TrainConfig, check_config
+from hept.model import HEPT
+from hept.network import Network, PlainMLP
+from hept.published import load_published
+
+BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
+N_CLASSES = 8
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What a weights file says about itself.
+
+    Attributes:
+        config: The resolved configuration of its training.
+        features: Names of the feature columns, in order.
+        coords: Names of the coordinate columns, in order.
+        dataset: Fingerprint of the dataset it was trained on.
+        epoch: Epochs trained.
+        metrics: Validation metrics then.
+    """
+
+    config: dict[str, object]
+    features: list[str]
+    coords: list[str]
+    dataset: str
+    epoch: int
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A network ready for use, with the task and inputs it was made for."""
+
+    network: nn.Module
+    task: Task
+    features: list[str]
+    coords: list[str]
+    config: TrainConfig
+    source: str
+
+
+def build_network(config: TrainConfig, features: list[str], coords: list[str]) -> Network:
+    """An untrained network for inputs of these names; weights are drawn from torch's generator."""
+    model = config.model
+    has_classes = "pid_class" in features
+    n_classes = N_CLASSES if has_classes else 0
+    class_feature = features.index("pid_class") if has_classes else -1
+    is_classifier = config.task == "pileup"
+    body: nn.Module
+    if model.kind == "mlp":
+        body = PlainMLP(
+            len(features),
+            len(coords),
+            model.out_dim,
+            width=_width_of_mlp(model, len(features), len(coords)),
+            depth=model.n_layers,
+            is_classifier=is_classifier,
+            n_classes=n_classes,
+            class_feature=class_feature,
+            dropout=model.dropout,
+        )
+    else:
+        body = HEPT(
+            len(features),
+            len(coords),
+            model.out_dim,
+            n_layers=model.n_layers,
+            hidden_dim=model.hidden_dim,
+            n_heads=model.n_heads,
+            block_size=model.block_size,
+            n_tables=model.n_tables,
+            n_regions=model.n_regions,
+            head="classification" if is_classifier else "embedding",
+            n_classes=n_classes,
+            class_feature=class_feature,
+            dropout=model.dropout,
+        )
+    signed_log = [features.index(name) for name in config.data.signed_log if name in features]
+    return Network(body, len(features), signed_log=signed_log)
+
+
+def _width_of_mlp(model: ModelConfig, n_features: int, coords_dim: int) -> int:
+    """The width at which a plain MLP has as many weights in its layers as HEPT has in its blocks."""
+    inner = model.n_heads * model.hidden_dim
+    block = 4 * inner * model.hidden_dim + 2 * model.hidden_dim**2
+    width = 1
+    while (n_features + coords_dim) * width + (model.n_layers - 1) * width**2 < model.n_layers * block:
+        width += 1
+    return width
+
+
+def save_weights(path: Path, state: dict[str, Tensor], card: ModelCard) -> None:
+    """Write weights and card; the file is whole or absent.
+
+    Raises:
+        JobError: No space, or no permission.
+    """
+    # safetensors refuses tensors that share memory, and views.
+    tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in state.items()}
+    with write_atomically(path) as file:
+        file.write(save(tensors, metadata={"hept": json.dumps(asdict(card))}))
+
+
+def load_model(source: str | Path) -> TrainedModel:
+    """A trained model from a run folder, a weights file, or the published checkpoint (`.pt`).
+
+    Raises:
+        InputError: Nothing there, or a file that is damaged or not ours.
+    """
+    path = Path(source)
+    if path.is_dir():
+        path = path / BEST if (path / BEST).exists() else path / LAST
+    if not path.exists():
+        raise InputError(
+            source,
+            found="no weights",
+            expected=f"a run folder with {BEST}, a .safetensors file or the published .pt file",
+            remedy="check the path, or train first with hept-train fit",
+        )
+    if path.suffix == ".pt":
+        return _published(path)
+    try:
+        with safe_open(path, "pt") as file:
+            header = (file.metadata() or {}).get("hept")
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if header is None:
+            raise ValueError("no description of the model in its header")
+        card = ModelCard(**json.loads(header))
+        config = check_config(card.config, where=path)
+        network = build_network(config, card.features, card.coords)
+        network.load_state_dict(state)
+    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
+        raise InputError(
+            path,
+            found=f"a damaged checkpoint ({' '.join(str(error).split())[:200]})",
+            expected="a weights file written by hept-train fit",
+            remedy=f"use another, for instance {LAST} of the same run, or train again",
+        ) from error
+    return TrainedModel(network.eval(), config.task, card.features, card.coords, config, str(path))
+
+
+def _published(path: Path) -> TrainedModel:
+    features, coords = input_names(TRACKING)
+    # The published weights read scaled features as they are.
+    return TrainedModel(
+        load_published(path), "tracking", features, coords, TrainConfig(task="tracking"), str(path)
+    )
+
+
+def input_names(schema: Schema) -> tuple[list[str], list[str]]:
+    """Column names of a schema's features and coordinates."""
+    return [f.column for f in schema.features], [c.column for c in schema.coordinates]
+
+
+def save_resume_state(path: Path, state: dict[str, object]) -> None:
+    """Write what is needed to go on; the file is whole or absent.
+
+    Raises:
+        JobError: No space, or no permission.
+    """
+    with write_atomically(path) as file:
+        torch.save(state, file)
+
+
+def load_resume_state(path: Path) -> dict[str, object]:
+    """Read what `save_resume_state` wrote.
+
+    Raises:
+        InputError: Nothing to resume, or a damaged file.
+    """
+    if not path.exists():
+        raise InputError(
+            path.parent,
+            found=f"no {path.name}",
+            expected="a run folder with a saved state",
+            remedy="start the run without --resume",
+        )
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError) as error:
+        raise InputError(
+            path,
+            found=f"a damaged state ({' '.join(str(error).split())[:200]})",
+            expected="the state of a run",
+            remedy="start the run again in another folder",
+        ) from error
+    return dict(state)

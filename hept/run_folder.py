@@ -1,0 +1,126 @@
+"""The folder of a training run: who made it, with what, and how it went.
+
+config.yaml       the resolved configuration
+run.json          dataset and its fingerprint, seed, versions, command
+metrics.csv       one row an epoch
+steps.csv         one row an optimiser step
+tensorboard/      the same for TensorBoard
+best.safetensors  last.safetensors  resume.pt
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import yaml
+
+from hepdata.errors import InputError
+from hepdata.storage.atomic import disk_errors, write_atomically
+from hept.config import TrainConfig, check_config
+
+VERSIONS = ("hept", "torch", "lightning-fabric", "numpy", "safetensors")
+
+
+class RunFolder:
+    """A run's files, at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rows = {name: path / f"{name}.csv" for name in ("metrics", "steps")}
+
+    def create(self, config: TrainConfig, description: Mapping[str, object]) -> None:
+        """Begin a new run.
+
+        Raises:
+            InputError: There is a run already.
+            JobError: The folder cannot be written.
+        """
+        if (self.path / "config.yaml").exists():
+            raise InputError(
+                self.path,
+                found="a run",
+                expected="a new folder",
+                remedy=f"continue it with --resume {self.path}, or choose another --out",
+            )
+        with disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in VERSIONS}
+        with write_atomically(self.path / "run.json") as file:
+            content = dict(description) | {"versions": versions, "command": sys.argv}
+            file.write((json.dumps(content, indent=2, default=str) + "\n").encode())
+        with write_atomically(self.path / "config.yaml") as file:
+            file.write(config.to_yaml().encode())
+
+    def read_config(self) -> TrainConfig:
+        """The configuration that the run began with.
+
+        Raises:
+            InputError: Not a run folder.
+        """
+        try:
+            content = yaml.safe_load((self.path / "config.yaml").read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise InputError(
+                self.path,
+                found="no readable config.yaml",
+                expected="a run folder made by hept-train fit",
+                remedy="check the path",
+            ) from error
+        return check_config(content, where=self.path / "config.yaml")
+
+    def read_description(self) -> dict[str, object]:
+        """What `run.json` says."""
+        try:
+            content = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(
+                self.path,
+                found="no readable run.json",
+                expected="a run folder made by hept-train fit",
+                remedy="check the path",
+            ) from error
+        return dict(content)
+
+    def append(self, table: str, row: Mapping[str, object]) -> None:
+        """Add a row to `metrics` or `steps`; the first row makes the header."""
+        path = self._rows[table]
+        with disk_errors(path), path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(row))
+            if file.tell() == 0:
+                writer.writeheader()
+            writer.writerow({name: _text(value) for name, value in row.items()})
+
+    def read_rows(self, table: str) -> list[dict[str, str]]:
+        """The rows of `metrics` or `steps`, empty where there are none yet."""
+        path = self._rows[table]
+        if not path.exists():
+            return []
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def forget_after(self, step: int) -> None:
+        """Drop rows of steps that a killed run made after its last saved state: they will be made again."""
+        for table, path in self._rows.items():
+            rows = [row for row in self.read_rows(table) if (row.get("step") or "").isdigit()]
+            kept = [row for row in rows if int(row["step"]) <= step and None not in row.values()]
+            with disk_errors(path):
+                path.unlink(missing_ok=True)
+            for row in kept:
+                self.append(table, row)
+
+
+def _text(value: object) -> object:
+    # repr keeps every digit of a float, so that two runs can be compared to the last one.
+    return repr(value) if isinstance(value, float) else value
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
