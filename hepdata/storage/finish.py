@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from hepdata.errors import InputError
 from hepdata.schema import Schema
 from hepdata.storage.atomic import disk_errors, sync_folder
+from hepdata.storage.hdf5 import split_to_hdf5
 from hepdata.storage.lock import refuse_existing
 from hepdata.storage.manifest import (
     MANIFEST_NAME,
@@ -20,6 +22,8 @@ from hepdata.storage.manifest import (
     SourceFile,
     make_manifest,
 )
+from hepdata.storage.place import open_place
+from hepdata.storage.reader import read_shards
 
 
 def finish_dataset(
@@ -53,9 +57,7 @@ def finish_dataset(
     _check_shards(staging, splits)
     refuse_existing(out)
     if file_format == "hdf5":
-        from hepdata.storage.hdf5 import shards_to_hdf5
-
-        splits = shards_to_hdf5(staging, splits, schema)
+        splits = _as_hdf5(staging, splits, schema)
     manifest = make_manifest(
         schema=schema,
         file_format=file_format,
@@ -81,6 +83,30 @@ def publish(staging: Path, out: Path, manifest: Manifest) -> None:
             out.rmdir()
         os.replace(staging, out)  # noqa: PTH105 (reads as what it is: the one atomic step)
         sync_folder(out.parent)
+
+
+@contextmanager
+def fresh_staging(out: Path) -> Iterator[Path]:
+    """An empty folder beside `out` for work that is not resumed; it is gone afterwards, whatever happens."""
+    staging = out.with_name(f".{out.name}.new")
+    with disk_errors(out):
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _as_hdf5(
+    staging: Path, splits: Mapping[str, Sequence[ShardRecord]], schema: Schema
+) -> dict[str, list[ShardRecord]]:
+    parquet = make_manifest(schema=schema, file_format="parquet", splits=splits, configuration={})
+    place = open_place(staging)
+    return {
+        split: split_to_hdf5(staging, split, read_shards(place, parquet, shards), schema, shards)
+        for split, shards in splits.items()
+    }
 
 
 def _check_shards(staging: Path, splits: Mapping[str, Sequence[ShardRecord]]) -> None:

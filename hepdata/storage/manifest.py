@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +28,7 @@ SPLITS = ("train", "valid", "test")
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class SourceFile(_Record):
@@ -59,6 +60,7 @@ class ShardRecord(_Record):
         has_pairs: Whether pair lists are stored.
         event_ids: Events in the shard, each once, in stored order.
         statistics: Counts over its clouds.
+        rows_per_part: In an HDF5 file, how its clouds lie in the shards of the same dataset in Parquet.
     """
 
     name: str
@@ -70,6 +72,7 @@ class ShardRecord(_Record):
     has_pairs: bool
     event_ids: list[int]
     statistics: Statistics
+    rows_per_part: list[int] = []
 
 
 class ColumnRecord(_Record):
@@ -155,7 +158,7 @@ class Manifest(_Record):
             file.write(self.as_text().encode())
 
     @classmethod
-    def read(cls, location: str | Path) -> Manifest:
+    def read(cls, location: str | os.PathLike[str]) -> Manifest:
         """Read and check the manifest of a dataset.
 
         Args:
@@ -191,6 +194,11 @@ class Manifest(_Record):
         except ValidationError as error:
             problem = error.errors()[0]
             raise _damaged(where, f"an invalid manifest ({problem['loc']}: {problem['msg']})") from error
+
+
+def name_shard(split: str, number: int, total: int) -> str:
+    """File name of a Parquet shard, in the pattern from which HF `datasets` tells the splits."""
+    return f"{split}-{number:05d}-of-{total:05d}.parquet"
 
 
 def describe_schema(schema: Schema) -> dict[str, list[dict[str, object]]]:

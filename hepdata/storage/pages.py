@@ -28,6 +28,9 @@ INDEX_DTYPE = np.dtype(
         ("is_compressed", "<u4"),
     ]
 )
+# Only an address and a generous limit: every reader says how much of it there is. (ctypes keeps every array
+# type that it ever made, so that there must not be one per size.)
+_Memory = ctypes.c_uint8 * (2**31)
 CODECS = {"zstd": pa.Codec("zstd"), "lz4": pa.Codec("lz4_raw")}
 
 
@@ -80,20 +83,28 @@ def decode_page(page: memoryview, entry: tuple[int, ...], name: str, dtype: str)
     values: Any = page[head:length]
     values = _decompress(CODECS[compression_of(name)], values, raw) if is_compressed else bytearray(values)
     if dtype == "bool":
-        return np.unpackbits(np.frombuffer(values, np.uint8), count=count, bitorder="little").view(np.bool_)
+        packed = np.frombuffer(values, np.uint8, (count + 7) // 8)
+        return np.unpackbits(packed, count=count, bitorder="little").view(np.bool_)
     if encoding_of(dtype) == "BYTE_STREAM_SPLIT":
-        # bytes of equal significance are stored together: regroup them by value
-        split = np.frombuffer(values, np.uint8).reshape(np.dtype(dtype).itemsize, count)
-        return np.ascontiguousarray(split.T).reshape(-1).view(dtype)
-    return np.frombuffer(values, dtype)
+        return _join_bytes(np.frombuffer(values, np.uint8, 4 * count).reshape(4, count)).view(dtype)
+    return np.frombuffer(values, dtype, count)
 
 
 def _decompress(codec: pa.Codec, values: memoryview, size: int) -> Any:
     """Decompressed bytes that may be written to: nobody else holds them, though Arrow calls them constant."""
     buffer = codec.decompress(values, size)
-    memory = (ctypes.c_uint8 * size).from_address(buffer.address)
+    memory = _Memory.from_address(buffer.address)
     memory.owner = buffer  # type: ignore[attr-defined]
     return memory
+
+
+def _join_bytes(split: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Numbers from their bytes, (4, N) with the least significant first; faster than transposing."""
+    numbers: NDArray[np.uint32] = split[3].astype(np.uint32)
+    for part in split[2::-1]:
+        numbers <<= np.uint32(8)
+        numbers |= part
+    return numbers
 
 
 # Thrift's compact protocol, as far as page headers use it: field types 1, 2 are booleans, 3–6 integers,

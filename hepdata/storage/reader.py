@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
 from hepdata.schema import Column
-from hepdata.storage.columns import list_columns
+from hepdata.storage.columns import cloud_from, list_columns
 from hepdata.storage.manifest import Manifest, ShardRecord
 from hepdata.storage.place import Place
 
@@ -40,9 +41,32 @@ def open_shard(place: Place, manifest: Manifest, shard: ShardRecord) -> ShardRea
         InputError: The file is missing, truncated, or damaged.
     """
     columns: tuple[Column, ...] = list_columns(manifest.as_schema(), manifest.has_pairs)
+    if manifest.file_format == "hdf5":
+        from hepdata.storage.hdf5_reader import Hdf5Shard
+
+        return Hdf5Shard(place, shard, columns)
     from hepdata.storage.parquet_reader import ParquetShard
 
     return ParquetShard(place, shard, columns)
+
+
+def read_shards(place: Place, manifest: Manifest, shards: Iterable[ShardRecord]) -> Iterator[PointCloud]:
+    """The clouds of some files, in order, one in memory at a time.
+
+    Raises:
+        InputError: A file is missing, truncated, or damaged.
+    """
+    schema = manifest.as_schema()
+    names = [column.name for column in list_columns(schema, manifest.has_pairs)]
+    for shard in shards:
+        reader = open_shard(place, manifest, shard)
+        try:
+            for row, entry in enumerate(reader.rows):
+                yield cloud_from(
+                    schema, int(entry["event_id"]), int(entry["sector"]), reader.read(row, names)
+                )
+        finally:
+            reader.close()
 
 
 def damaged(where: str, found: str) -> InputError:

@@ -27,7 +27,7 @@ class ColumnStatistics(BaseModel):
         n_not_finite: NaN and infinite values.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     minimum: float | None = None
     maximum: float | None = None
@@ -57,7 +57,7 @@ class Statistics(BaseModel):
         columns: One entry per column.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     n_clouds: int = 0
     n_points: int = 0

@@ -1,0 +1,93 @@
+"""From one format to the other, cloud by cloud: nothing is lost, memory does not grow with the dataset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from hepdata.cloud import PointCloud
+from hepdata.errors import InputError
+from hepdata.progress import Progress, Silent
+from hepdata.storage.finish import fresh_staging, publish
+from hepdata.storage.hdf5 import Compression, split_to_hdf5
+from hepdata.storage.lock import lock_output
+from hepdata.storage.manifest import FileFormat, Manifest, ShardRecord, name_shard
+from hepdata.storage.parquet import write_shard
+from hepdata.storage.place import open_place
+from hepdata.storage.reader import read_shards
+
+
+def convert_dataset(
+    source: str | os.PathLike[str],
+    out: Path,
+    file_format: FileFormat,
+    *,
+    compression: Compression = "gzip",
+    progress: Progress | None = None,
+) -> Manifest:
+    """Write the dataset at `source` in another format to the new folder `out`.
+
+    Parquet → HDF5 → Parquet gives the same bytes.
+
+    Args:
+        source: Folder or fsspec URL.
+        out: New folder.
+        file_format: Of the result.
+        compression: Of HDF5 files; "none" is larger and faster to read.
+        progress: Told of every cloud.
+
+    Raises:
+        InputError: No dataset, or one that has this format, or `out` exists or is being written.
+        JobError: The disk refuses.
+    """
+    place = open_place(source)
+    manifest = Manifest.read(source)
+    if manifest.file_format == file_format:
+        raise InputError(
+            place.location,
+            found=f"a dataset in {file_format} already",
+            expected="a dataset in the other format",
+            remedy="copy the folder instead",
+        )
+    listener = progress or Silent()
+    listener.start(f"converting to {file_format}", manifest.statistics().n_clouds, "cloud")
+    try:
+        with lock_output(out), fresh_staging(out) as staging:
+            splits: dict[str, list[ShardRecord]] = {}
+            for split, shards in manifest.splits.items():
+                clouds = _told(read_shards(place, manifest, shards), listener)
+                if file_format == "parquet":
+                    splits[split] = _to_parquet(staging, split, clouds, manifest, shards)
+                else:
+                    splits[split] = split_to_hdf5(
+                        staging, split, clouds, manifest.as_schema(), shards, compression
+                    )
+            result = manifest.model_copy(update={"file_format": file_format, "splits": splits})
+            result.write(staging)
+            publish(staging, out, result)
+    finally:
+        listener.finish()
+    return result
+
+
+def _to_parquet(
+    staging: Path, split: str, clouds: Iterator[PointCloud], manifest: Manifest, files: Sequence[ShardRecord]
+) -> list[ShardRecord]:
+    parts = [rows for file in files for rows in file.rows_per_part or [file.rows]]
+    return [
+        write_shard(
+            staging / name_shard(split, i, len(parts)),
+            islice(clouds, rows),
+            manifest.as_schema(),
+            has_pairs=manifest.has_pairs,
+        )
+        for i, rows in enumerate(parts)
+    ]
+
+
+def _told(clouds: Iterator[PointCloud], listener: Progress) -> Iterator[PointCloud]:
+    for cloud in clouds:
+        yield cloud
+        listener.advance()
