@@ -1,41 +1,55 @@
-"""HEPT attention (paper, Sec. 4 and Appendix C): hidden features and coordinates enter, updated features leave.
+"""HEPT attention (paper, Sec. 4 and Appendix C): hidden features and coordinates enter, new features leave.
 
-    q = [W_Q x ‖ √(2ω) ρ],  k = [W_K x ‖ √(2ω) ρ],  v = W_V x
-    out_u = Σ_i Σ_{w ∈ block_i(u)} exp(−½‖q_u − k_w‖²) v_w  /  Σ_i Σ_{w ∈ block_i(u)} exp(−½‖q_u − k_w‖²)
+    q = [W_Q x ‖ √(2ω) ρ]      k = [W_K x ‖ √(2ω) ρ]      v = W_V x
 
-with one sum over the tables i and one normalisation.
+    out_u = Σ_i Σ_w exp(−½‖q_u − k_w‖²) v_w  /  Σ_i Σ_w exp(−½‖q_u − k_w‖²)
 
-Axes: N points, B clouds, H heads, C tables, D dimensions of a head's query, A AND codes.
+with w over the keys in the block of u in table i: one sum over the tables, and one normalisation.
+
+Axes: N points, B clouds, H heads, C tables, D dimensions of a query, P coordinates after lifting angles.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from hept.backends import Backend, find_backend
 from hept.blocks import cut_into_blocks
 from hept.clouds import Clouds
-from hept.hashing import bucket_of_rank, draw_buckets, join_codes, rank_in_cloud, sort_by
-from hept.kernels_grouped import attend_grouped
+from hept.periodic import lift_periodic
+from hept.tables import HashTables
 
 # ω = Σ exp(min(Σ w, 50)) over so many terms a coordinate, as in the published weights.
 TERMS_OF_OMEGA = 10
+
+Kernel = Literal["gaussian", "dot"]
 
 
 class HEPTAttention(nn.Module):
     """Multi-head attention inside blocks of points that OR & AND hashing has put side by side.
 
+    The rows of the paper's ablation are settings: `kernel="dot"` for the standard kernel exp(q·k);
+    `and_coords=()` for OR-only hashing, and with `n_hidden_codes=2` for OR & AND of hidden features;
+    `tied_qk=True` for the rows with a star.
+
     Args:
         hidden_dim: Width of the features that enter and leave; each head has as many dimensions.
         coords_dim: Number of coordinates ρ of a point.
         n_heads: Attention heads.
-        block_size: Points of a block, S.
+        block_size: Points of a block.
         n_tables: OR tables, m₁.
         n_regions: Product of the numbers of AND buckets, G.
-        and_coords: Which coordinates feed the AND codes; none for OR-only hashing.
+        and_coords: Which coordinates feed the AND codes, one code each.
+        n_hidden_codes: Further AND codes, from projections of queries and keys.
+        periods: Period by coordinate for those that are angles, such as {1: 2π}.
+        kernel: "gaussian" exp(−½‖q−k‖²) with coordinates, or "dot" exp(q·k/√d) without.
+        tied_qk: Whether queries are keys.
+        backend: How blocks are computed, see `hept.backends`; all give the same numbers.
 
     Raises:
         ValueError: For settings that fit no cloud.
@@ -51,33 +65,39 @@ class HEPTAttention(nn.Module):
         n_tables: int = 3,
         n_regions: float = 150,
         and_coords: Sequence[int] = (0, 1),
+        n_hidden_codes: int = 0,
+        periods: Mapping[int, float] | None = None,
+        kernel: Kernel = "gaussian",
+        tied_qk: bool = False,
+        backend: Backend = "auto",
     ) -> None:
         super().__init__()
-        self.n_heads, self.block_size, self.n_tables = n_heads, block_size, n_tables
-        self.and_coords = tuple(and_coords)
+        periods = dict(periods or {})
+        _check_settings(coords_dim, and_coords, periods, kernel, n_regions)
+        _check_positive(hidden_dim=hidden_dim, n_heads=n_heads, block_size=block_size, n_tables=n_tables)
+        self.n_heads, self.block_size, self.kernel = n_heads, block_size, kernel
+        self.attend, self.backend = find_backend(backend), backend
+        self.periods = periods
         width = n_heads * hidden_dim
         self.w_q = nn.Linear(hidden_dim, width, bias=False)
-        self.w_k = nn.Linear(hidden_dim, width, bias=False)
+        self.w_k = None if tied_qk else nn.Linear(hidden_dim, width, bias=False)
         self.w_v = nn.Linear(hidden_dim, width, bias=False)
         self.out_linear = nn.Linear(width, hidden_dim)
-        # The first two coordinates, η and φ, share one ω: distances in their plane stay round.
-        self.omega_of_coord = (0, *range(max(coords_dim - 1, 0)))[:coords_dim]
+
+        self.omega_of_coord = _share_omega(coords_dim, periods) if kernel == "gaussian" else ()
         n_omega = max(self.omega_of_coord, default=-1) + 1
-        bound = 1 / math.sqrt(max(n_omega, 1) * TERMS_OF_OMEGA)
-        self.omega_terms = nn.Parameter(
-            torch.empty(n_heads, hidden_dim, n_omega, TERMS_OF_OMEGA).uniform_(-bound, bound)
+        bound = 1 / math.sqrt(max(1, n_omega * TERMS_OF_OMEGA))
+        terms = torch.empty(n_heads, hidden_dim, n_omega, TERMS_OF_OMEGA).uniform_(-bound, bound)
+        self.omega_terms = nn.Parameter(terms)
+        self.tables = HashTables(
+            hidden_dim + (len(self.omega_of_coord) if kernel == "gaussian" else 2),
+            n_heads=n_heads,
+            n_tables=n_tables,
+            n_regions=n_regions,
+            and_coords=[column % coords_dim for column in and_coords],
+            n_hidden_codes=n_hidden_codes,
+            periods=periods,
         )
-        self.register_buffer("alpha", torch.randn(n_heads, hidden_dim + coords_dim, n_tables))
-        self.register_buffer("regions", draw_buckets(n_regions, len(self.and_coords), n_tables, n_heads))
-        self.max_buckets = [math.ceil(2 * n_regions) + 1] * len(self.and_coords)
-
-    alpha: Tensor
-    regions: Tensor
-
-    def omega(self) -> Tensor:
-        """The weight ω > 0 of each coordinate's squared distance: (H, coords_dim)."""
-        omega = self.omega_terms.sum(1).clamp(max=50).exp().sum(-1)
-        return omega[:, list(self.omega_of_coord)]
 
     def forward(self, x: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
         """Attend within clouds.
@@ -90,29 +110,82 @@ class HEPTAttention(nn.Module):
         Returns:
             (N, hidden_dim).
         """
-        position = (2 * self.omega()).sqrt()[:, None] * coords  # (H, N, coords_dim)
-        query = torch.cat([self._split(self.w_q(x)), position], -1)  # (H, N, D)
-        key = torch.cat([self._split(self.w_k(x)), position], -1)
         value = self._split(self.w_v(x))
-        blocks = cut_into_blocks(clouds, self.block_size)
-        with torch.no_grad():
-            code = self._and_code(coords, clouds)
-            query_order = sort_by(code, self._hash(query))
-            key_order = sort_by(code, self._hash(key))
-        out = attend_grouped(query, key, value, query_order, key_order, blocks)
-        return self.out_linear(out.movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
+        # Half precision would scramble hashes and distances; values and the linear layers around stand it.
+        with torch.autocast(x.device.type, enabled=False):
+            query, key = self._query_and_key(x.to(coords.dtype), coords, clouds)
+            query_order, key_order = self.tables(query, key, coords, clouds)
+            blocks = cut_into_blocks(clouds, self.block_size)
+            out = self.attend(query, key, value.to(query.dtype), query_order, key_order, blocks)
+        return self.out_linear(out.to(value.dtype).movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
+
+    def omega(self) -> Tensor:
+        """The weight ω > 0 of the squared distance in each coordinate: (H, P)."""
+        omega = self.omega_terms.sum(1).clamp(max=50).exp().sum(-1)
+        return omega[:, list(self.omega_of_coord)]
+
+    def _query_and_key(self, x: Tensor, coords: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
+        """(H, N, D) twice."""
+        query = self._split(self.w_q(x))
+        key = query if self.w_k is None else self._split(self.w_k(x))
+        if self.kernel == "dot":
+            return _lift_dot(query, key, clouds)
+        place = (2 * self.omega()).sqrt()[:, None] * lift_periodic(coords, self.periods)  # (H, N, P)
+        query = torch.cat([query, place], -1)
+        return query, query if self.w_k is None else torch.cat([key, place], -1)
 
     def _split(self, rows: Tensor) -> Tensor:
-        return rows.unflatten(1, (self.n_heads, -1)).movedim(1, 0)  # (H, N, hidden_dim)
+        """(N, H·hidden_dim) to (H, N, hidden_dim)."""
+        return rows.view(rows.shape[0], self.n_heads, rows.shape[1] // self.n_heads).movedim(1, 0)
 
-    def _hash(self, z: Tensor) -> Tensor:
-        """E²LSH without buckets, a·z: (C, H, N)."""
-        return (self.alpha.mT @ z.mT).movedim(1, 0).contiguous()
 
-    def _and_code(self, coords: Tensor, clouds: Clouds) -> Tensor:
-        rank = rank_in_cloud(coords.mT[list(self.and_coords)], clouds)  # (A, N)
-        codes = [
-            bucket_of_rank(rank[a], clouds.sizes, self.regions[:, a], clouds)
-            for a in range(len(self.and_coords))
-        ]
-        return join_codes(codes, self.max_buckets, clouds)
+def _lift_dot(query: Tensor, key: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
+    """F(q) and G(k) with exp(−½‖F−G‖²) ∝ exp(q·k/√d), so that one code serves both kernels.
+
+    F = [q, √(M²−q²), 0] and G = [k, 0, √(M²−k²)] (paper, Sec. 4.1), M² being the largest square in the cloud;
+    a factor that all keys of a query share falls out of the normalisation.
+    """
+    scale = query.shape[-1] ** -0.25
+    query, key = query * scale, key * scale
+    lifted = []
+    for rows in (query, key):
+        square = rows.square().sum(-1)  # (H, N)
+        index = clouds.index.expand(square.shape)
+        largest = square.new_zeros(square.shape[0], clouds.n_clouds)
+        largest = largest.scatter_reduce(1, index, square.detach(), "amax")
+        # A little more than the largest, where the root would have no finite slope.
+        lifted.append((1.01 * largest.gather(1, index) + 1e-6 - square).sqrt()[..., None])
+    zero = torch.zeros_like(lifted[0])
+    return torch.cat([query, lifted[0], zero], -1), torch.cat([key, zero, lifted[1]], -1)
+
+
+def _share_omega(coords_dim: int, periods: Mapping[int, float]) -> tuple[int, ...]:
+    """Which ω each coordinate uses, after angles were lifted to two.
+
+    The first two coordinates, η and φ, share one, so that distances in their plane stay round.
+    """
+    shared = (0, *range(coords_dim - 1)) if coords_dim > 1 else (0,) * coords_dim
+    return tuple(omega for column, omega in enumerate(shared) for _ in range(2 if column in periods else 1))
+
+
+def _check_positive(**settings: int) -> None:
+    for name, value in settings.items():
+        if value < 1:
+            raise ValueError(f"{name}: got {value}, need at least 1")
+
+
+def _check_settings(
+    coords_dim: int, and_coords: Sequence[int], periods: Mapping[int, float], kernel: str, n_regions: float
+) -> None:
+    if kernel not in ("gaussian", "dot"):
+        raise ValueError(f"kernel: got {kernel!r}, need 'gaussian' or 'dot'")
+    for column in and_coords:
+        if not -coords_dim <= column < coords_dim:
+            raise ValueError(f"and_coords: got column {column}, need columns of the {coords_dim} coordinates")
+    for column, period in periods.items():
+        if not 0 <= column < coords_dim or not period > 0:
+            raise ValueError(
+                f"periods: got {{{column}: {period}}}, need positive periods of the {coords_dim} coordinates"
+            )
+    if n_regions < 1:
+        raise ValueError(f"n_regions: got {n_regions}, need at least 1")

@@ -1,7 +1,7 @@
 """Cut sorted clouds into equal blocks: sizes of clouds enter, slots of blocks leave.
 
-The blocks of all clouds lie on one flat axis, and no block holds points of two clouds. A cloud of n points has
-⌈n/S⌉ blocks whose lengths differ by at most one, so that no point ends up in a nearly empty last block.
+The blocks of all clouds lie on one flat axis, and no block holds points of two clouds. A cloud of n points
+has ⌈n/S⌉ blocks whose lengths differ by at most one, so that no point ends up in a nearly empty last block.
 
 Axes: N points, B clouds, K blocks, S slots of a block (the block size).
 """
@@ -21,7 +21,8 @@ class Blocks:
     """Where the sorted positions of the point axis lie in blocks.
 
     Attributes:
-        position: (K, S) int64, the sorted position that each slot holds; an empty slot repeats one of its own block.
+        position: (K, S) int64, the sorted position that each slot holds; an empty slot repeats one of its
+            own block.
         is_filled: (K, S) bool, False for empty slots, which must count neither as query nor as key.
         slot: (N,) int64, the slot k·S + s of each sorted position.
     """

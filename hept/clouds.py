@@ -15,8 +15,8 @@ from torch import Tensor
 class Clouds:
     """The clouds of a ragged batch on the flat point axis.
 
-    Nothing here depends on the values of `offsets`: all shapes follow from N and B, so that a GPU never has to
-    be asked for a size.
+    Nothing here depends on the values of `offsets`: all shapes follow from N and B, so that a GPU never has
+    to be asked for a size.
 
     Attributes:
         offsets: (B+1,) int64; cloud b holds the points offsets[b] … offsets[b+1]−1.

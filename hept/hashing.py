@@ -1,10 +1,9 @@
-"""OR & AND locality-sensitive hashing (paper, Sec. 4.2): points enter, the order in which to cut them leaves.
+"""Steps of OR & AND hashing (paper, Sec. 4.2): bucket numbers, quantile buckets, and sorting by tuples.
 
-Each of C tables orders the points of a cloud by the tuple (AND codes, base hash value): E²LSH projections a·x without
-buckets for the base, quantile buckets of coordinates or of further projections for the AND codes. The paper packs the
-tuple into one real number T = L + Δ·Σ…; here it is sorted as a tuple, because the sum loses the hash in float32.
+The paper packs the tuple (AND codes, base hash value) into one real number T = L + Δ·Σ… and sorts that. In
+float32 the sum loses the hash (8 % ties in large batches), so the tuple itself is sorted here.
 
-Axes: N points, B clouds, H heads, C tables, D dimensions, A AND codes.
+Axes: N points, B clouds, H heads, C tables, A AND codes.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from hept.clouds import Clouds
 
 
 def draw_buckets(n_regions: float, n_codes: int, n_tables: int, n_heads: int) -> Tensor:
-    """Random, non-integer numbers of buckets B, whose product over the codes is `n_regions` in each table and head.
+    """Random numbers of buckets B, not integer, whose product over the codes is `n_regions`.
 
     Different numbers shift the borders of the buckets from table to table, so that no pair of close points is
     parted by all tables (paper, end of "Obtaining AND Hash Code").
 
     Returns:
-        (C, A, H) float32.
+        (C, A, H).
     """
     shape = (n_tables, n_codes, n_heads)
     if n_codes == 0:
@@ -30,11 +29,12 @@ def draw_buckets(n_regions: float, n_codes: int, n_tables: int, n_heads: int) ->
     mean = n_regions ** (1 / n_codes)
     low = min(2.0, mean)
     buckets = low + torch.rand(shape) * 2 * (mean - low)
-    return buckets * (n_regions / buckets.prod(1, keepdim=True)) ** (1 / n_codes)
+    excess = buckets.prod(1, keepdim=True) / n_regions
+    return torch.div(buckets, excess ** (1 / n_codes))
 
 
 def rank_in_cloud(values: Tensor, clouds: Clouds) -> Tensor:
-    """The rank of each point's value in its cloud, from 0; equal values rank in order of appearance.
+    """The rank of each value in its cloud, from 0; equal values rank in order of appearance.
 
     Args:
         values: (..., N).
@@ -43,54 +43,76 @@ def rank_in_cloud(values: Tensor, clouds: Clouds) -> Tensor:
     Returns:
         (..., N) int64.
     """
-    order = sort_by(clouds.index.expand(values.shape), values)
-    positions = torch.arange(values.shape[-1], device=values.device) - clouds.offsets[clouds.index]
-    # Sorting by cloud first leaves each cloud on its own stretch of the axis.
-    return torch.empty_like(order).scatter_(-1, order, positions.expand(order.shape))
+    index = clouds.index.expand(values.shape)
+    order = sort_by(index, values, n_codes=clouds.n_clouds)
+    # Sorted by cloud first, each cloud stays on its own stretch of the axis.
+    rank = torch.arange(values.shape[-1], device=values.device) - clouds.offsets[clouds.index]
+    return torch.empty_like(order).scatter_(-1, order, rank.expand(order.shape))
 
 
-def bucket_of_rank(rank: Tensor, n_in_cloud: Tensor, buckets: Tensor, clouds: Clouds) -> Tensor:
-    """Quantile bucket ⌊rank / ⌈n/B⌉⌋ of each point.
+def joint_rank_in_cloud(first: Tensor, second: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
+    """Ranks of two values a point (query and key) in one sequence of 2n for a cloud: (..., N) twice."""
+    n = first.shape[-1]
+    index = torch.cat([clouds.index, clouds.index])
+    values = torch.cat([first, second], -1)
+    order = sort_by(index.expand(values.shape), values, n_codes=clouds.n_clouds)
+    begin = 2 * clouds.offsets[index[order]]
+    rank = torch.arange(2 * n, device=first.device) - begin
+    ranks = torch.empty_like(order).scatter_(-1, order, rank)
+    return ranks[..., :n], ranks[..., n:]
+
+
+def rotate_rank(rank: Tensor, turn: Tensor, cut: Tensor, clouds: Clouds) -> Tensor:
+    """Ranks on a circle that is cut open elsewhere than at 0.
 
     Args:
-        rank: (C, H, N) or broadcastable, rank of the point in its cloud.
-        n_in_cloud: (B,) ranked values in each cloud.
-        buckets: (C, H) numbers of buckets, not integer.
+        rank: (N,) rank of each point's turn in its cloud.
+        turn: (N,) place on the circle, in [0, 1).
+        cut: (C, H) where to begin counting, in [0, 1).
         clouds: The clouds of the N points.
 
     Returns:
         (C, H, N) int64.
     """
-    # The published weights were trained with float32 sizes, by multiplication: ⌈n · (1/B)⌉.
-    per_bucket = torch.ceil(n_in_cloud.float() * buckets.float().reciprocal()[..., None])  # (C, H, B)
-    size = per_bucket.long().clamp(min=1)[..., clouds.index]  # (C, H, N)
-    return rank // size
+    is_before = (turn < cut[..., None]).long()  # (C, H, N)
+    n_before = is_before.new_zeros(*cut.shape, clouds.n_clouds)
+    n_before.scatter_add_(-1, clouds.index.expand(is_before.shape), is_before)
+    return torch.remainder(rank - n_before[..., clouds.index], clouds.sizes[clouds.index])
 
 
-def join_codes(codes: list[Tensor], n_buckets: list[int], clouds: Clouds) -> Tensor:
-    """One integer for the tuple (cloud, last code, …, first code): (C, H, N) int64 from as many codes each."""
-    joined = clouds.index
-    for code, n in zip(reversed(codes), reversed(n_buckets), strict=True):
-        joined = joined * n + code
-    return joined
-
-
-def sort_by(code: Tensor, value: Tensor) -> Tensor:
-    """The order of the last axis by the tuple (code, value).
+def bucket_of_rank(rank: Tensor, n_ranks: Tensor, buckets: Tensor, clouds: Clouds) -> Tensor:
+    """Quantile bucket ⌊rank / ⌈n/B⌉⌋ of each point, below ⌊B⌋ + 1.
 
     Args:
-        code: (..., N) int64, not negative and below 2³¹.
-        value: (..., N) floating point.
+        rank: (C, H, N) or (N,), rank of the point in its cloud.
+        n_ranks: (n_clouds,) how many are ranked in each cloud.
+        buckets: (C, H) numbers of buckets.
+        clouds: The clouds of the N points.
 
     Returns:
-        (..., N) int64, stable.
+        (C, H, N) int64.
     """
-    if value.dtype == torch.float32:
-        bits = value.view(torch.int32)
-        # As integers, floats ascend with their bits; negative ones descend and are turned round.
+    # The published weights were trained with sizes of float32, by multiplication: ⌈n · (1/B)⌉.
+    per_bucket = torch.ceil(n_ranks.float() * buckets.float().reciprocal()[..., None])  # (C, H, n_clouds)
+    return rank // per_bucket.long().clamp(min=1)[..., clouds.index]
+
+
+def sort_by(code: Tensor, value: Tensor, *, n_codes: float) -> Tensor:
+    """The order of the last axis by the tuple (code, value), stable.
+
+    Args:
+        code: (..., N) int64, not negative.
+        value: (..., N) floating point.
+        n_codes: What the codes stay below.
+
+    Returns:
+        (..., N) int64.
+    """
+    if value.dtype == torch.float32 and n_codes < 2**31:
+        bits = value.contiguous().view(torch.int32)
+        # Floats ascend with their bits taken as integers, once those of negative numbers are turned round.
         ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-        key = (code << 32) + ascending.long()
-        return torch.sort(key, dim=-1, stable=True).indices
+        return torch.sort((code << 32) + ascending.long(), dim=-1, stable=True).indices
     order = torch.sort(value, dim=-1, stable=True).indices
     by_code = torch.sort(code.expand(value.shape).gather(-1, order), dim=-1, stable=True).indices
     return order.gather(-1, by_code)

@@ -40,8 +40,8 @@ def attend_eager(
 
 def kernel(q: Tensor, k: Tensor) -> Tensor:
     """exp(−½‖q−k‖²) of the queries and keys of each block: (…, S, S) from (…, S, D) twice."""
-    # In float32, q·k − ½q² − ½k² cancels: with trained ω it is wrong by up to 0.6. Around the middle of the block and
-    # in float64 it is as good as the difference itself, at the price of one matrix product.
+    # In float32, q·k − ½q² − ½k² cancels: with trained ω it is wrong by up to 0.6. Around the middle of the
+    # block and in float64 it is as good as the difference itself, at the price of one matrix product.
     middle = k[..., k.shape[-2] // 2, None, :].detach()
     q64, k64 = (q - middle).double(), (k - middle).double()
     logit = q64 @ k64.mT - 0.5 * q64.square().sum(-1)[..., None] - 0.5 * k64.square().sum(-1)[..., None, :]
@@ -53,7 +53,7 @@ def gather_slots(rows: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
     n_blocks, size = blocks.position.shape
     index = order[..., blocks.position.flatten()]  # (C, H, K·S)
     head = torch.arange(rows.shape[0], device=rows.device)[None, :, None]
-    return rows[head, index].unflatten(2, (n_blocks, size))
+    return rows[head, index].view(*index.shape[:2], n_blocks, size, rows.shape[-1])
 
 
 def return_to_points(slots: Tensor, order: Tensor, blocks: Blocks) -> Tensor:

@@ -1,11 +1,12 @@
 """Block attention in groups of blocks that fit the cache, forward and backward; nothing of size S×S is kept.
 
-The forward pass keeps the output and the normalisation only; the backward pass computes the kernel again, group by
-group. Both are operators of torch, so that `torch.compile` and fake tensors take them whole.
+The forward pass keeps the output and the normalisation only; the backward pass computes the kernel again,
+group by group. Both are operators of torch, so that `torch.compile` and fake tensors take them whole.
 
     w_ij = exp(−½‖q_i−k_j‖²)      [n_i, z_i] = Σ_j w_ij [v_j, 1]      out_i = n_i / z_i
 
-Axes: N points, H heads, C tables, D dimensions of a query, V of a value, K blocks, S slots, G blocks of a group.
+Axes: N points, H heads, C tables, D dimensions of a query, V of a value, K blocks, S slots, G blocks of a
+    group.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from torch import Tensor
 from hept.blocks import Blocks
 from hept.kernels_eager import EPSILON
 
-# Kernel values of one group: 16 blocks of 100 in 8 + 4 + 4 bytes fill the second-level caches of two cores. A GPU
-# wants few and large launches instead.
+# Kernel values of one group: 16 blocks of 100 in 8 + 4 + 4 bytes fill the second-level caches of two cores.
+# A GPU wants few and large launches instead.
 GROUP_ELEMENTS = {"cpu": 160_000}
 GROUP_ELEMENTS_ELSEWHERE = 1 << 25
 
@@ -26,9 +27,9 @@ def attend_grouped(
     query: Tensor, key: Tensor, value: Tensor, query_order: Tensor, key_order: Tensor, blocks: Blocks
 ) -> Tensor:
     """What `attend_eager` computes, fast and small on a CPU; the same arguments and result."""
-    out, _ = _forward(
+    out: Tensor = _forward(
         query, key, value, query_order, key_order, blocks.position, blocks.is_filled, blocks.slot
-    )
+    )[0]
     return out
 
 
@@ -136,14 +137,16 @@ class _Group:
         elements = GROUP_ELEMENTS.get(query.device.type, GROUP_ELEMENTS_ELSEWHERE)
         self.n_blocks = max(1, elements // size**2)
         self.dim = dim
-        double = {"dtype": torch.float64, "device": query.device}
-        # [q, 1, −½q²] · [k, −½k², 1] is −½‖q−k‖². In float32 the three terms cancel badly (by up to 0.6 with trained
-        # ω); in float64, around the middle of the block, they do not, and one matrix product does it all.
-        self.q = torch.ones(self.n_blocks, size, dim + 2, **double)
-        self.k = torch.ones(self.n_blocks, dim + 2, size, **double)
-        self.logit = torch.empty(self.n_blocks, size, size, **double)
-        self.weight = torch.empty(self.n_blocks, size, size, dtype=value.dtype, device=value.device)
-        # exp of less is subnormal, which costs a processor hundreds of cycles; far below EPSILON all the same.
+        double = query.new_empty(0, dtype=torch.float64)
+        # [q, 1, −½q²] · [k, −½k², 1] is −½‖q−k‖². In float32 the three terms cancel badly (by up to 0.6
+        # with trained ω); in float64, around the middle of the block, they do not, and one matrix product
+        # does it all.
+        self.q = double.new_ones(self.n_blocks, size, dim + 2)
+        self.k = double.new_ones(self.n_blocks, dim + 2, size)
+        self.logit = double.new_empty(self.n_blocks, size, size)
+        self.weight = value.new_empty(self.n_blocks, size, size)
+        # exp of less is subnormal, which costs a processor hundreds of cycles; far below EPSILON all the
+        # same.
         self.floor = 0.86 * torch.log(torch.tensor(torch.finfo(value.dtype).tiny)).item()
 
     def ranges(self, n_blocks: int) -> list[tuple[int, int]]:
@@ -202,7 +205,9 @@ def _with_ones(value: Tensor, index: Tensor, filled: Tensor) -> Tensor:
     return v.mul_(filled)
 
 
-def _save(ctx: torch.autograd.function.FunctionCtx, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save(
+    ctx: torch.autograd.function.FunctionCtx, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]
+) -> None:
     ctx.save_for_backward(*output, *inputs)
 
 

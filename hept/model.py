@@ -7,14 +7,15 @@ Axes: N points, B clouds, F features, D coordinates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from hept.attention import HEPTAttention
+from hept.attention import HEPTAttention, Kernel
+from hept.backends import Backend
 from hept.clouds import Clouds
 from hept.heads import ClassificationHead, EmbeddingHead
 
@@ -54,13 +55,21 @@ class HEPT(nn.Module):
         block_size: Points of an attention block.
         n_tables: OR hash tables, m₁.
         n_regions: Product of the AND bucket numbers, G.
-        and_coords: Which coordinates feed the AND codes.
+        and_coords: Which coordinates feed the AND codes; see `HEPTAttention` for this and the next five.
+        n_hidden_codes: AND codes from projections of queries and keys.
+        periods: Period by coordinate, for those that are angles.
+        kernel: "gaussian", or "dot": the standard kernel, with coordinates encoded into the input.
+        tied_qk: Whether queries are keys.
+        backend: How attention blocks are computed.
         head: "embedding" ends in the residual network of width `out_dim`; "classification" in logits.
         n_classes: Classes of the embedded feature, 0 for none.
         class_feature: Column of `features` that holds the class.
         class_dim: Width of the class embedding.
         dropout: Probability of dropping in training.
         attention: Makes the attention of each block from (hidden_dim, coords_dim), in place of HEPT's own.
+
+    Raises:
+        ValueError: For settings that fit no cloud.
     """
 
     def __init__(
@@ -76,6 +85,11 @@ class HEPT(nn.Module):
         n_tables: int = 3,
         n_regions: float = 150,
         and_coords: Sequence[int] = (0, 1),
+        n_hidden_codes: int = 0,
+        periods: Mapping[int, float] | None = None,
+        kernel: Kernel = "gaussian",
+        tied_qk: bool = False,
+        backend: Backend = "auto",
         head: Literal["embedding", "classification"] = "embedding",
         n_classes: int = 0,
         class_feature: int = -1,
@@ -84,6 +98,8 @@ class HEPT(nn.Module):
         attention: AttentionFactory | None = None,
     ) -> None:
         super().__init__()
+        if head not in ("embedding", "classification"):
+            raise ValueError(f"head: got {head!r}, need 'embedding' or 'classification'")
         self.n_features, self.coords_dim = n_features, coords_dim
         self.class_feature = class_feature % n_features
         self.class_embedding = nn.Embedding(n_classes, class_dim) if n_classes else None
@@ -98,7 +114,13 @@ class HEPT(nn.Module):
             n_tables=n_tables,
             n_regions=n_regions,
             and_coords=and_coords,
+            n_hidden_codes=n_hidden_codes,
+            periods=periods,
+            kernel=kernel,
+            tied_qk=tied_qk,
+            backend=backend,
         )
+        self.encode_place = nn.Linear(coords_dim, hidden_dim) if kernel == "dot" else None
         self.blocks = nn.ModuleList(
             TransformerBlock(hidden_dim, make_attention(hidden_dim, coords_dim), dropout=dropout)
             for _ in range(n_layers)
@@ -120,14 +142,32 @@ class HEPT(nn.Module):
 
         Returns:
             (N, out_dim), in the order of the points.
+
+        Raises:
+            ValueError: For inputs of other shapes.
         """
+        self._check_shapes(features, coords)
         clouds = Clouds.from_offsets(offsets, features.shape[0])
         x = self.encoder(self._embed_class(features))
+        if self.encode_place is not None:
+            x = x + self.encode_place(coords)
         layers = [x]
         for block in self.blocks:
             x = block(x, coords, clouds)
             layers.append(x)
         return self.head(torch.cat(layers, -1))  # type: ignore[no-any-return]
+
+    def _check_shapes(self, features: Tensor, coords: Tensor) -> None:
+        for name, rows, width in (
+            ("features", features, self.n_features),
+            ("coords", coords, self.coords_dim),
+        ):
+            if rows.ndim != 2 or rows.shape[1] != width:
+                raise ValueError(f"{name}: got shape {tuple(rows.shape)}, need (n_points, {width})")
+        if features.shape[0] != coords.shape[0]:
+            raise ValueError(
+                f"coords: got {coords.shape[0]} rows, need as many as features have: {features.shape[0]}"
+            )
 
     def _embed_class(self, features: Tensor) -> Tensor:
         if self.class_embedding is None:

@@ -66,8 +66,8 @@ def _translate(state: dict[str, Tensor], n_layers: int, n_heads: int, hidden: in
         terms = state[f"{theirs}.w_rpe.weight"]
         n_omega = state[f"{theirs}.attn.e2lsh.alpha"].shape[1] - hidden - 1
         ours[f"{block}.attention.omega_terms"] = terms.view(n_heads, hidden, n_omega, -1)
-        ours[f"{block}.attention.alpha"] = state[f"{theirs}.attn.e2lsh.alpha"]
-        ours[f"{block}.attention.regions"] = state["regions"]
+        ours[f"{block}.attention.tables.alpha"] = state[f"{theirs}.attn.e2lsh.alpha"]
+        ours[f"{block}.attention.tables.regions"] = state["regions"]
         for kind in ("weight", "bias"):
             ours[f"{block}.attention.out_linear.{kind}"] = state[f"{theirs}.attn.out_linear.{kind}"]
             for part in ("norm1", "norm2", "ff.0", "ff.2"):

@@ -1,0 +1,106 @@
+"""Block attention by fused softmax attention, `scaled_dot_product_attention` and FlexAttention.
+
+Both compute softmax(q·k)·v and no sum over tables, so two things are added:
+
+    −½‖q−k‖² = [q, 1, −½q²] · [k, −½k², 1],   with [0, −10⁴, 1] in empty slots, which so have no weight
+
+and what each table's softmax was divided by: for `sdpa` by a null key of logit 0, which collects 1/(1+Z) in a
+column of its own; for `flex` by the log-sum-exp that it returns. Distances are centred on the block's middle,
+in the precision of the inputs: for float32 that is less exact than the other back ends.
+
+Axes: N points, H heads, C tables, D dimensions of a query, V of a value, K blocks, S slots.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from hept.blocks import Blocks
+from hept.kernels_eager import EPSILON, gather_slots, return_to_points
+
+# A logit that no kernel gives and whose exponential is 0 in every precision.
+NO_WEIGHT = -1e4
+
+
+def attend_sdpa(
+    query: Tensor, key: Tensor, value: Tensor, query_order: Tensor, key_order: Tensor, blocks: Blocks
+) -> Tensor:
+    """What `attend_eager` computes, by `scaled_dot_product_attention`; the same arguments and result."""
+    q, k = _logit_columns(query, key, query_order, key_order, blocks)
+    v = gather_slots(value, key_order, blocks)  # (C, H, K, S, V)
+    n_values = v.shape[-1]
+    # Columns [v, 1, 0] and, for the null key, [0, 0, 1]: sums of the kernel, and what they were divided by.
+    v = functional.pad(functional.pad(v, (0, 1), value=1.0), (0, 1, 0, 1))
+    is_null = torch.arange(v.shape[-2], device=v.device) == v.shape[-2] - 1
+    v = torch.cat([v[..., :-1], v[..., -1:] + is_null.to(v.dtype)[:, None]], -1)
+    k = functional.pad(k, (0, 0, 0, 1))
+    width = max(q.shape[-1], v.shape[-1])
+    q, k, v = (functional.pad(rows, (0, width - rows.shape[-1])).flatten(0, 1) for rows in (q, k, v))
+    fused = functional.scaled_dot_product_attention(
+        q.flatten(0, 1)[:, None], k.flatten(0, 1)[:, None], v.flatten(0, 1)[:, None], scale=1.0
+    )
+    fused = torch.unflatten(fused[:, 0], 0, (*query_order.shape[:2], -1))  # (C, H, K, S, width)
+    sums = fused[..., : n_values + 1] / fused[..., n_values + 1, None]
+    summed = return_to_points(sums, query_order, blocks)
+    return summed[..., :-1] / (summed[..., -1:] + query_order.shape[0] * EPSILON)
+
+
+def attend_flex(
+    query: Tensor, key: Tensor, value: Tensor, query_order: Tensor, key_order: Tensor, blocks: Blocks
+) -> Tensor:
+    """What `attend_eager` computes, by FlexAttention; the same arguments and result. Fused on CUDA only."""
+    q, k = _logit_columns(query, key, query_order, key_order, blocks)
+    v = gather_slots(value, key_order, blocks)  # (C, H, K, S, V)
+    shape = query_order.shape[:2]
+    # Its kernels want head sizes that are powers of two.
+    q, k = (functional.pad(rows, (0, _surplus(rows.shape[-1]))) for rows in (q, k))
+    n_values = v.shape[-1]
+    v = functional.pad(v, (0, _surplus(n_values)))
+    out, lse = _flex(*(rows.flatten(0, 2)[:, None] for rows in (q, k, v)))
+    out = torch.unflatten(out[:, 0, :, :n_values], 0, (*shape, -1))  # (C, H, K, S, V)
+    lse = torch.unflatten(lse[:, 0, :, None], 0, (*shape, -1))  # (C, H, K, S, 1)
+    # Tables merge by their log-sum-exp; EPSILON takes part as one more table, whose value is 0.
+    floor = math.log(query_order.shape[0] * EPSILON)
+    total = lse.clamp(min=floor - 50).exp()
+    summed = return_to_points(torch.cat([out * total, total], -1), query_order, blocks)
+    return summed[..., :-1] / (summed[..., -1:] + math.exp(floor))
+
+
+def _logit_columns(
+    query: Tensor, key: Tensor, query_order: Tensor, key_order: Tensor, blocks: Blocks
+) -> tuple[Tensor, Tensor]:
+    """[q, 1, −½q²] and [k, −½k², 1] at the slots, around the block's middle: (C, H, K, S, D+2) twice."""
+    q = gather_slots(query, query_order, blocks)
+    k = gather_slots(key, key_order, blocks)
+    middle = k[..., k.shape[-2] // 2, None, :].detach()
+    q, k = q - middle, k - middle
+    k = torch.where(blocks.is_filled[..., None], k, 0.0)
+    q_half, k_half = (-0.5 * rows.square().sum(-1, keepdim=True) for rows in (q, k))
+    k_half = torch.where(blocks.is_filled[..., None], k_half, NO_WEIGHT)
+    return torch.cat([q, torch.ones_like(q_half), q_half], -1), torch.cat(
+        [k, k_half, torch.ones_like(k_half)], -1
+    )
+
+
+def _flex(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """softmax(q·k)·v and log Σ exp(q·k)."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    if q.device.type == "cpu" and torch.is_grad_enabled():
+        # FlexAttention has no backward pass on a CPU; these are the same two results.
+        logit = q @ k.mT
+        return logit.softmax(-1) @ v, logit.logsumexp(-1)
+    if q.device.type == "cuda" and not torch.compiler.is_compiling():
+        out, lse = torch.compile(flex_attention)(q, k, v, scale=1.0, return_lse=True)  # type: ignore[arg-type]
+    else:
+        out, lse = flex_attention(q, k, v, scale=1.0, return_lse=True)
+    return out, lse
+
+
+def _surplus(width: int) -> int:
+    """What is missing to the next power of two, 16 at least."""
+    return max(16, 1 << (width - 1).bit_length()) - width
