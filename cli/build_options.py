@@ -118,6 +118,8 @@ def _print_summary(summary: BuildSummary, title: str) -> None:
         rows.append(("particles", summary.n_particles, round(summary.n_particles / n_clouds)))
     if n_pairs:
         rows.append(("pairs", n_pairs, round(n_pairs / n_clouds)))
+    if summary.n_dropped:
+        rows.append(("points dropped by a cut", summary.n_dropped, round(summary.n_dropped / n_clouds)))
     rows.append(("size", format_bytes(summary.n_bytes), format_bytes(summary.n_bytes / n_clouds)))
     rows.append(("skipped events", len(summary.skipped), ""))
     print_table(f"{title} in {summary.out}", ("", "total", "per cloud"), rows)

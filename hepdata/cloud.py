@@ -56,6 +56,7 @@ class PointCloud:
         columns: One array of N values per column of the task's schema.
         positives: Points of the same particle, or None where pairs were not built or not read.
         negatives: Points to be told apart, or None.
+        n_dropped: Points of the source that an acceptance cut left out; counted in the manifest, not stored.
     """
 
     task: Task
@@ -64,6 +65,7 @@ class PointCloud:
     columns: Mapping[str, NDArray[Any]] = field(repr=False)
     positives: PairList | None = field(default=None, repr=False)
     negatives: PairList | None = field(default=None, repr=False)
+    n_dropped: int = field(default=0, repr=False, compare=False)
 
     @property
     def n_points(self) -> int:

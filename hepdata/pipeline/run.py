@@ -56,6 +56,7 @@ class BuildSummary:
         n_positives: Stored positive pairs.
         n_negatives: Stored negative pairs.
         n_bytes: Size of the data files.
+        n_dropped: Points that an acceptance cut left out.
         skipped: Events left out, with their reasons.
         n_resumed: Shards that an earlier run had finished.
         was_finished: Whether there was nothing left to do.
@@ -70,6 +71,7 @@ class BuildSummary:
     n_positives: int
     n_negatives: int
     n_bytes: int
+    n_dropped: int
     skipped: tuple[SkippedEvent, ...]
     n_resumed: int
     was_finished: bool
@@ -137,7 +139,7 @@ def build_dataset(
             out,
             schema=source.schema,
             splits=_collect_records(source, jobs, notes),
-            configuration=configuration,
+            configuration={**configuration, "n_dropped": sum(note.n_dropped for note in notes.values())},
             sources=sources,
             skipped=[entry for job in jobs for entry in notes[job.plan.name].skipped],
             file_format=file_format,
@@ -240,6 +242,11 @@ def _check_request(workers: int, events_per_shard: int | None, events: Sequence[
         )
 
 
+def _dropped(manifest: Manifest) -> int:
+    count = manifest.configuration.get("n_dropped")
+    return count if isinstance(count, int) else 0
+
+
 def _summarise(out: Path, manifest: Manifest, *, n_resumed: int, was_finished: bool) -> BuildSummary:
     totals = manifest.statistics()
     shards = [shard for records in manifest.splits.values() for shard in records]
@@ -252,6 +259,7 @@ def _summarise(out: Path, manifest: Manifest, *, n_resumed: int, was_finished: b
         n_positives=totals.n_positives,
         n_negatives=totals.n_negatives,
         n_bytes=sum(shard.bytes for shard in shards),
+        n_dropped=_dropped(manifest),
         skipped=tuple(manifest.skipped),
         n_resumed=n_resumed,
         was_finished=was_finished,

@@ -21,6 +21,8 @@ from hepdata.storage.manifest import ShardRecord, SkippedEvent
 from hepdata.storage.parquet import write_shard
 
 OnError = Literal["stop", "skip"]
+# The reason of an event that is left out without being anybody's fault.
+NO_POINTS = "no points"
 
 
 class ShardNote(BaseModel):
@@ -30,6 +32,7 @@ class ShardNote(BaseModel):
 
     record: ShardRecord
     skipped: tuple[SkippedEvent, ...]
+    n_dropped: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,10 +69,13 @@ def build_shard(source: EventSource, job: ShardJob, tick: Callable[[], None] = l
         )
     scratch = job.staging / f".{name}.{uuid.uuid4().hex}"
     skipped: list[SkippedEvent] = []
+    dropped: list[int] = []
     with disk_errors(job.staging / name):
         scratch.mkdir()
         try:
-            record = write_shard(scratch / name, _iterate_clouds(source, job, skipped, tick), source.schema)
+            record = write_shard(
+                scratch / name, _iterate_clouds(source, job, skipped, dropped, tick), source.schema
+            )
             os.replace(scratch / name, job.staging / name)  # noqa: PTH105
             sync_folder(job.staging)
         except MemoryError as error:
@@ -81,7 +87,7 @@ def build_shard(source: EventSource, job: ShardJob, tick: Callable[[], None] = l
             ) from error
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-    note = ShardNote(record=record, skipped=tuple(skipped))
+    note = ShardNote(record=record, skipped=tuple(skipped), n_dropped=sum(dropped))
     with write_atomically(_note_path(job)) as file:
         file.write(note.model_dump_json().encode())
     return note
@@ -95,20 +101,27 @@ def read_note(job: ShardJob) -> ShardNote | None:
     except (OSError, ValidationError):
         return None
     # Skipped under --on-error skip, but now asked to stop: look at the event again.
-    if note.skipped and job.on_error == "stop":
+    if job.on_error == "stop" and any(entry.reason != NO_POINTS for entry in note.skipped):
         return None
     return note if is_whole else None
 
 
 def _iterate_clouds(
-    source: EventSource, job: ShardJob, skipped: list[SkippedEvent], tick: Callable[[], None]
+    source: EventSource,
+    job: ShardJob,
+    skipped: list[SkippedEvent],
+    dropped: list[int],
+    tick: Callable[[], None],
 ) -> Iterator[PointCloud]:
     for event, result in source.read_clouds(job.plan.events):
         if isinstance(result, HeptError):
             if job.on_error == "stop" or not isinstance(result, InputError):
                 raise result
             skipped.append(SkippedEvent(event_id=event.event_id, source=event.source, reason=str(result)))
+        elif not result:
+            skipped.append(SkippedEvent(event_id=event.event_id, source=event.source, reason=NO_POINTS))
         else:
+            dropped.append(sum(cloud.n_dropped for cloud in result))
             yield from result
         del result
         tick()
