@@ -17,7 +17,7 @@ from hepdata.angles import wrap_phi
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.curve import curve_order
-from hepdata.readers.delphes import ParticleTable
+from hepdata.readers.delphes_events import ParticleTable
 
 # |PDG code| of neutral particles to their class; 0 is charged, the last is any other neutral.
 PID_CLASSES: dict[int, int] = {22: 1, 130: 2, 310: 3, 2112: 4, 3122: 5, 3322: 6}
@@ -87,7 +87,8 @@ def make_clouds(
         kept = kept[curve_order(event["eta"][kept], event["phi"][kept])]
         points = {"index_in_source": kept.astype(np.int32)}
         points |= {name: values[kept] for name, values in event.items()}
-        yield [PointCloud("pileup", first_event_id + number, 0, points)]
+        dropped = int(end - begin) - len(kept)
+        yield [PointCloud("pileup", first_event_id + number, 0, points, n_dropped=dropped)]
 
 
 def _find_not_finite(table: ParticleTable, is_kept: NDArray[np.bool_], where: str) -> dict[int, HeptError]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
@@ -13,11 +12,12 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.pileup import PileupCuts, make_clouds
 from hepdata.pipeline.event import EventRef
-from hepdata.readers.delphes import list_leaves, open_tree, read_range, split_entries, survey_tree
+from hepdata.readers.delphes import survey_tree
 from hepdata.readers.delphes_branches import BranchMap, check_map
 from hepdata.readers.delphes_files import checksum, find_files, name_of
 from hepdata.readers.delphes_kinematics import MASS_RULE
 from hepdata.readers.delphes_presets import AUTOMATIC, choose_branches
+from hepdata.readers.delphes_stream import stream_of
 from hepdata.readers.delphes_survey import (
     MOST_EVENTS,
     LabelCounts,
@@ -147,40 +147,21 @@ class PileupSource:
     def _read_run(
         self, file: str, base: int, run: list[EventRef]
     ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
-        first, last = run[0].event_id - base, run[-1].event_id - base + 1
-        done = 0
+        events = iter(run)
         try:
-            with open_tree(file) as tree:
-                leaves = list_leaves(self.branches, labelled=self.config.is_labelled)
-                for start, stop in split_entries(tree, leaves, first, last, self.config.step_bytes):
-                    for clouds in self._read_step(tree, file, base, start, stop):
-                        yield run[done], clouds
-                        done += 1
+            stream = stream_of(
+                file, self.branches, labelled=self.config.is_labelled, step_bytes=self.config.step_bytes
+            )
         except HeptError as error:
-            # The file went away or was damaged between two steps: so for all that is left of the run.
-            for event in run[done:]:
-                yield event, error
-
-    def _read_step(
-        self, tree: Any, file: str, base: int, start: int, stop: int
-    ) -> Iterator[list[PointCloud] | HeptError]:
-        name = name_of(file)
-        try:
-            table = read_range(tree, self.branches, start, stop, labelled=self.config.is_labelled, where=name)
-        except HeptError as error:
-            if stop - start == 1:
-                yield replace_where(error, f"{name}, entry {start}")
-                return
-            # Find the entries that are at fault; the others can still be used.
-            for entry in range(start, stop):
-                yield from self._read_step(tree, file, base, entry, entry + 1)
+            # The file went away or was damaged since the build began.
+            yield from ((event, error) for event in events)
             return
-        yield from make_clouds(table, base + start, self.config.cuts, name)
-
-
-def replace_where(error: HeptError, where: str) -> HeptError:
-    """The same error at a more exact place."""
-    return type(error)(where, found=error.found, expected=error.expected, remedy=error.remedy)
+        for table in stream.read(run[0].event_id - base, run[-1].event_id - base + 1):
+            if isinstance(table, HeptError):
+                yield next(events), table
+                continue
+            for clouds in make_clouds(table, base + table.first, self.config.cuts, name_of(file)):
+                yield next(events), clouds
 
 
 def _consecutive(events: list[EventRef]) -> Iterator[list[EventRef]]:

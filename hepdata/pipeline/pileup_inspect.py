@@ -9,8 +9,9 @@ import numpy as np
 
 from hepdata.errors import HeptError, InputError
 from hepdata.features.pileup import PileupCuts, make_clouds
-from hepdata.readers.delphes import TreeSurvey, count_entries, open_tree, read_range, survey_tree
+from hepdata.readers.delphes import TreeSurvey, count_entries, open_tree, survey_tree
 from hepdata.readers.delphes_branches import BranchMap
+from hepdata.readers.delphes_events import read_range
 from hepdata.readers.delphes_presets import AUTOMATIC, Fit, choose_branches, try_presets
 from hepdata.readers.delphes_survey import MOST_EVENTS, check_counts, check_labelled, count_labels
 

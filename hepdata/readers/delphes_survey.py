@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from hepdata.errors import InputError
-from hepdata.readers.delphes import open_tree, read_range
+from hepdata.readers.delphes import open_tree
 from hepdata.readers.delphes_branches import BranchMap, Contents
+from hepdata.readers.delphes_events import read_range
 
 MOST_EVENTS = 100
 _UNLABELLED = "give --unlabelled to build a dataset for inference only"

@@ -1,0 +1,192 @@
+"""Particles of a range of events: leaves read, completed, labelled and merged, on one flat axis.
+
+Nothing is kept between calls, so that memory follows the range and not the file.
+
+Axes: V events of the range, P particles of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepdata.errors import HeptError, InputError
+from hepdata.readers.delphes import unreadable
+from hepdata.readers.delphes_branches import LABEL_LEAVES, BranchMap, Collection
+from hepdata.readers.delphes_kinematics import complete_kinematics
+from hepdata.readers.delphes_labels import match_references
+
+Jagged = tuple[NDArray[np.int64], NDArray[Any]]
+"""Offsets and flat values of one leaf."""
+
+
+@dataclass(frozen=True)
+class ParticleTable:
+    """Particles of consecutive events.
+
+    Attributes:
+        first: Entry of the first event.
+        offsets: (V + 1,) where each event begins on the particle axis.
+        columns: One (P,) array per quantity: pt, eta, phi, px, py, energy, rapidity, charge, pid.
+        is_leading: (P,) whether from the leading collision, None where that was not asked for.
+        problems: Entries that cannot be used, and why.
+    """
+
+    first: int
+    offsets: NDArray[np.int64]
+    columns: Mapping[str, NDArray[Any]]
+    is_leading: NDArray[np.bool_] | None
+    problems: Mapping[int, HeptError]
+
+    @property
+    def stop(self) -> int:
+        """The entry after the last."""
+        return self.first + len(self.offsets) - 1
+
+    def cut(self, start: int, stop: int) -> ParticleTable:
+        """The events [start, stop) of the table; arrays are views."""
+        if (start, stop) == (self.first, self.stop):
+            return self
+        offsets = self.offsets[start - self.first : stop - self.first + 1]
+        part = slice(offsets[0], offsets[-1])
+        return ParticleTable(
+            start,
+            offsets - offsets[0],
+            {name: values[part] for name, values in self.columns.items()},
+            None if self.is_leading is None else self.is_leading[part],
+            {entry: error for entry, error in self.problems.items() if start <= entry < stop},
+        )
+
+
+def list_leaves(branches: BranchMap, *, labelled: bool) -> list[str]:
+    """Full names of the leaves that a map reads, each once."""
+    names: dict[str, None] = {}
+    for collection in branches.collections:
+        leaves = list(collection.leaves.values())
+        if labelled and collection.label is not None:
+            leaves.append(LABEL_LEAVES[collection.label])
+        names.update(dict.fromkeys(f"{collection.branch}.{leaf}" for leaf in leaves))
+        if labelled and collection.label == "TRef":
+            names["Particle.fUniqueID"] = None
+    return list(names)
+
+
+def read_range(
+    tree: Any, branches: BranchMap, start: int, stop: int, *, labelled: bool, where: str
+) -> ParticleTable:
+    """Read, complete and label the particles of entries [start, stop).
+
+    An event whose leaves disagree in length or hold NaN is listed in `problems`; its particles are empty.
+
+    Raises:
+        InputError: The range cannot be read at all.
+    """
+    try:
+        arrays = _read_arrays(tree, list_leaves(branches, labelled=labelled), start, stop)
+    except HeptError:
+        raise
+    except Exception as error:  # damaged baskets surface as whatever the decompressor or numpy raise
+        raise unreadable(where, error) from error
+    problems: dict[int, HeptError] = {}
+    parts = []
+    for collection in branches.collections:
+        arrays = _align_lengths(collection, arrays, start, where, problems)
+        parts.append(_complete(collection, arrays, labelled))
+    offsets, columns = _merge(parts)
+    is_leading = columns.pop("is_leading", None)
+    return ParticleTable(start, offsets, columns, is_leading, problems)
+
+
+def _read_arrays(tree: Any, leaves: list[str], start: int, stop: int) -> dict[str, Jagged]:
+    arrays = tree.arrays(filter_name=leaves, entry_start=start, entry_stop=stop, library="ak", how=dict)
+    out: dict[str, Jagged] = {}
+    for name, array in arrays.items():
+        values = array["ref"] if "ref" in array.fields else array
+        layout = values.layout.to_ListOffsetArray64(True)
+        offsets = np.asarray(layout.offsets.data)
+        out[name.rpartition("/")[2]] = (offsets, np.asarray(layout.content.data)[: offsets[-1]])
+    return out
+
+
+def _align_lengths(
+    collection: Collection,
+    arrays: dict[str, Jagged],
+    start: int,
+    where: str,
+    problems: dict[int, HeptError],
+) -> dict[str, Jagged]:
+    """The same leaves with the events taken out whose leaves have different lengths."""
+    names = [name for name in arrays if name.startswith(f"{collection.branch}.")]
+    first = names[0]
+    bad = np.zeros(len(arrays[first][0]) - 1, dtype=bool)
+    for name in names[1:]:
+        if np.array_equal(arrays[name][0], arrays[first][0]):
+            continue
+        lengths, expected = np.diff(arrays[name][0]), np.diff(arrays[first][0])
+        for event in np.flatnonzero((lengths != expected) & ~bad):
+            problems[start + int(event)] = InputError(
+                f"{where}, entry {start + event}",
+                found=f"{lengths[event]} values of {name} for {expected[event]} of {first}",
+                expected="leaves of one length",
+                remedy="make the file again, or leave such events out with --on-error skip",
+            )
+        bad |= lengths != expected
+    if not bad.any():
+        return arrays
+    return {name: _without(arrays[name], bad) if name in names else arrays[name] for name in arrays}
+
+
+def _without(jagged: Jagged, bad: NDArray[np.bool_]) -> Jagged:
+    offsets, values = jagged
+    lengths = np.diff(offsets)
+    kept = np.repeat(~bad, lengths)
+    return np.concatenate([[0], np.cumsum(np.where(bad, 0, lengths))]), values[kept]
+
+
+def _complete(
+    collection: Collection, arrays: dict[str, Jagged], labelled: bool
+) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
+    def values(leaf: str) -> NDArray[Any]:
+        return arrays[f"{collection.branch}.{leaf}"][1]
+
+    offsets = arrays[f"{collection.branch}.{collection.leaves['eta']}"][0]
+    n = int(offsets[-1])
+    raw = {name: values(leaf) for name, leaf in collection.leaves.items()}
+    raw.setdefault("charge", np.full(n, collection.charge or 0, dtype=np.int32))
+    raw.setdefault("pid", np.full(n, collection.pid or 0, dtype=np.int32))
+    columns = complete_kinematics(raw)
+    if labelled:
+        columns["is_leading"] = _label(collection, offsets, arrays)
+    return offsets, columns
+
+
+def _label(
+    collection: Collection, offsets: NDArray[np.int64], arrays: dict[str, Jagged]
+) -> NDArray[np.bool_]:
+    if collection.label is None:
+        raise ValueError(f"branch {collection.branch} has no label rule; read it with labelled=False")
+    values = arrays[f"{collection.branch}.{LABEL_LEAVES[collection.label]}"][1]
+    if collection.label == "IsPU":
+        return np.asarray(values == 0)
+    if collection.label == "HardEnergyFraction":
+        return np.asarray(values >= 0.5)
+    return match_references((offsets, values), arrays["Particle.fUniqueID"])
+
+
+def _merge(
+    parts: list[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]],
+) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
+    """Several branches as one, event by event, in the order of the map."""
+    if len(parts) == 1:
+        return parts[0]
+    n_events = len(parts[0][0]) - 1
+    event = np.concatenate([np.repeat(np.arange(n_events), np.diff(offsets)) for offsets, _ in parts])
+    order = np.argsort(event, kind="stable")
+    total = np.sum([offsets for offsets, _ in parts], axis=0)
+    return total, {
+        name: np.concatenate([columns[name] for _, columns in parts])[order] for name in parts[0][1]
+    }
