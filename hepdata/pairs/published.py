@@ -3,8 +3,8 @@
 In: η, φ and particle of N points; out: two pair lists. Neighbours are the at most K nearest within a radius
 in plain (η, φ), without periodic φ, made symmetric. Every hit of a particle with at least two hits is paired
 with the union of the neighbours of all hits of that particle, and with the particle's other hits; the list is
-then made symmetric. Which K neighbours the authors' search keeps depends on its order of visits; here they are
-the nearest.
+then made symmetric. Which K neighbours the authors' search keeps depends on its order of visits; here they
+are the nearest.
 """
 
 from __future__ import annotations

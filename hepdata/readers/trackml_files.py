@@ -18,8 +18,8 @@ from pathlib import Path
 from hepdata.errors import InputError
 
 PARTS = ("hits", "cells", "particles", "truth")
-_NAME = re.compile(r"event(\d+)-(hits|cells|particles|truth)\.csv(\.gz)?$")
-_DETECTORS = re.compile(r"detectors?\.csv(\.gz)?$")
+_NAME = re.compile(r"(?:^|/)event(\d+)-(hits|cells|particles|truth)\.csv(\.gz)?$")
+_DETECTORS = re.compile(r"(?:^|/)detectors?\.csv(\.gz)?$")
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def _read_header(file: RawFile, content: bytes) -> list[str]:
             expected="the names of the columns",
             remedy="check that this is a CSV file (a gzipped one must end in .gz)",
         ) from error
-    return [name.strip().strip('"') for name in first.rstrip("\r").split(",")]
+    return [name.strip('"') for name in first.rstrip("\r").split(",")]
 
 
 def _check_header(file: RawFile, header: list[str], form: TableFormat) -> None:

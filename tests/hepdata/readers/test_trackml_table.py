@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from hepdata.errors import InputError
+from hepdata.readers.trackml_files import RawFile
+from hepdata.readers.trackml_table import TableFormat, read_table
+
+FORM = TableFormat(
+    name="sample",
+    columns={"id": "int64", "x": "float64", "unread": "float64"},
+    needed=("id", "x"),
+    optional=frozenset({"kind"}),
+)
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text):
+        path = tmp_path / "sample.csv"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_table(RawFile(None, str(path)), FORM)
+
+    return read
+
+
+def test_ids_beyond_2_to_the_53_are_exact(read):
+    ids = [2**53 + 1, 2**62 + 12345, 9007199254740993, 4505867370102784]
+    table = read("id,x,unread\n" + "".join(f"{number},1.5,0\n" for number in ids))
+    assert table["id"].dtype == np.int64
+    assert table["id"].tolist() == ids
+
+
+@pytest.mark.parametrize("header", ["id,x,unread", ",id,x,unread", "Unnamed: 0,id,x,unread"])
+def test_an_index_column_is_ignored(read, header):
+    extra = "0," if header.count(",") == 3 else ""
+    assert read(f"{header}\n{extra}7,1.5,0\n")["id"].tolist() == [7]
+
+
+def test_columns_are_found_by_name_in_any_order(read):
+    table = read("unread,kind,x,id\n0,-211,1.5,7\n")
+    assert (table["id"][0], table["x"][0]) == (7, 1.5)
+
+
+def test_byte_order_mark_and_windows_line_ends(read):
+    assert read(b"\xef\xbb\xbfid,x,unread\r\n7,1.5,0\r\n")["x"].tolist() == [1.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no column 'id'"),
+        ("id,y,unread\n1,2,3\n", "no column 'x'"),
+        ("id,x\n1,2\n", "no column 'unread'"),
+        ("id,x,x,unread\n1,2,3,4\n", "column 'x' twice"),
+        ("id,x,unread,charge\n1,2,3,4\n", "an unknown column 'charge'"),
+        ("id,x,unread\n1,2\n", "Expected 3 columns, got 2"),
+        ("id,x,unread\n1,2,3,4\n", "Expected 3 columns, got 4"),
+        ("id,x,unread\n1.5,2,3\n", "invalid value '1.5'"),
+        ("id,x,unread\n99999999999999999999,2,3\n", "invalid value '99999999999999999999'"),
+        ("id,x,unread\n1,two,3\n", "invalid value 'two'"),
+        ("id,x,unread\n1,2,3\n1,nan,3\n", "column 'x', line 3: found no number"),
+        ("id,x,unread\n1,,3\n", "column 'x', line 2: found no number"),
+        ("id,x,unread\n1,2,3\n,2,3\n", "column 'id', line 3: found no number"),
+        ("id,x,unread\n1,-inf,3\n", "column 'x', line 2: found -inf"),
+        ("id,x,unread\n1,1e999,3\n", "column 'x', line 2: found inf"),
+        (b"\x1f\x8b\xff\xfe\x00\n", "no text in the first line"),
+    ],
+)
+def test_bad_tables_have_their_own_message(read, text, message):
+    with pytest.raises(InputError, match=message):
+        read(text)
+
+
+def test_messages_stay_on_one_short_line(read):
+    with pytest.raises(InputError) as caught:
+        read("id,x,unread\n" + "1,2\n" * 1000 + "x" * 5000)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 700
