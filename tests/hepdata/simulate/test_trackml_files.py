@@ -76,7 +76,9 @@ def test_compressed_files_hold_the_same_text(tmp_path, folder):
     simulate_files(tmp_path, n_events=3, hits_per_event=600, seed=5, compress=True)
     assert len(list(tmp_path.iterdir())) == 13
     for path in tmp_path.iterdir():
-        assert gzip.decompress(path.read_bytes()) == (folder / path.stem).read_bytes()
+        content = path.read_bytes()
+        assert gzip.decompress(content) == (folder / path.stem).read_bytes()
+        assert content[4:8] == bytes(4)  # no time of writing: the same seed gives the same bytes tomorrow
 
 
 @pytest.mark.parametrize("compress", [False, True])
@@ -185,6 +187,14 @@ def test_a_disk_that_refuses_is_a_failed_job(tmp_path):
     (tmp_path / ".event000001000-hits.csv.partial").mkdir()
     with pytest.raises(JobError, match="found a file that cannot be written"):
         simulate_files(tmp_path, n_events=1, hits_per_event=300)
+    assert not (tmp_path / "event000001000-hits.csv").exists()
+
+
+def test_hits_get_their_name_last(tmp_path):
+    (tmp_path / "event000001000-truth.csv").mkdir()
+    with pytest.raises(JobError, match="cannot be written"):
+        simulate_files(tmp_path, n_events=1, hits_per_event=300)
+    assert (tmp_path / "event000001000-cells.csv").is_file()
     assert not (tmp_path / "event000001000-hits.csv").exists()
 
 
