@@ -7,7 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+
+from hepdata.cloud import PairList, PointCloud
+from hepdata.schema import SCHEMAS
+from hepdata.storage.finish import finish_dataset
+from hepdata.storage.manifest import name_shard
+from hepdata.storage.parquet import write_shard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,3 +55,71 @@ def edit_csv() -> Callable[[Path, Callable[[pd.DataFrame], pd.DataFrame]], None]
         change(pd.read_csv(path)).to_csv(path, index=False)
 
     return edit
+
+
+@pytest.fixture(scope="session")
+def make_cloud():
+    """A factory of small clouds that fit the schema of their task, pair lists included."""
+    return _make_cloud
+
+
+@pytest.fixture(scope="session")
+def make_dataset():
+    """A factory of small datasets on disk: `make_dataset(folder, task=…, rows={"train": [3, 2], …})`."""
+    return _make_dataset
+
+
+def _make_cloud(task="tracking", n_points=20, *, event_id=1, sector=0, pairs=None, seed=0):
+    random = np.random.default_rng([seed, event_id, sector, n_points])
+    columns = {}
+    for column in SCHEMAS[task].columns:
+        if column.dtype == "bool":
+            columns[column.name] = random.random(n_points) < 0.5
+        elif column.dtype == "float32":
+            columns[column.name] = random.normal(size=n_points).astype(np.float32)
+        else:
+            columns[column.name] = random.integers(0, 5, n_points).astype(column.dtype)
+    columns["phi"] = random.uniform(-np.pi, np.pi, n_points).astype(np.float32)
+    if task == "tracking":
+        # Ids of the size that TrackML has: they do not fit into a double.
+        columns["particle_id"] *= 2**52 + 1
+        columns["is_reconstructable"] = columns["particle_id"] > 0
+        columns["hit_id"] = random.permutation(n_points).astype(np.int32) + 1
+    else:
+        columns["index_in_source"] = random.permutation(n_points).astype(np.int32)
+    with_pairs = task == "tracking" if pairs is None else pairs
+    lists = _pair_lists(columns["particle_id"]) if with_pairs else (None, None)
+    return PointCloud(task, event_id, sector, columns, *lists)
+
+
+def _pair_lists(particle_id):
+    same = (particle_id[:, None] == particle_id[None, :]) & (particle_id[:, None] > 0)
+    np.fill_diagonal(same, False)
+    lists = []
+    for matrix in (same, particle_id[:, None] != particle_id[None, :]):
+        ptr = np.concatenate([[0], np.cumsum(matrix.sum(axis=1))]).astype(np.int32)
+        lists.append(PairList(ptr, np.nonzero(matrix)[1].astype(np.int32)))
+    return lists
+
+
+def _make_dataset(folder, task="tracking", rows=None, *, file_format="parquet", pairs=None, first_event=0):
+    rows = rows or {"train": [3, 2], "valid": [2], "test": [1]}
+    staging = folder.with_name(folder.name + ".partial")
+    staging.mkdir()
+    event_id, splits = first_event, {}
+    for split, parts in rows.items():
+        splits[split] = []
+        for i, n_clouds in enumerate(parts):
+            events = range(event_id, event_id + n_clouds)
+            clouds = [_make_cloud(task, 10 + 3 * event, event_id=event, pairs=pairs) for event in events]
+            path = staging / name_shard(split, i, len(parts))
+            splits[split].append(write_shard(path, clouds, SCHEMAS[task]))
+            event_id += n_clouds
+    return finish_dataset(
+        staging,
+        folder,
+        schema=SCHEMAS[task],
+        splits=splits,
+        configuration={"made": "for a test"},
+        file_format=file_format,
+    )
