@@ -61,7 +61,8 @@ def pair_nearest_others(
         step = max(1, CHUNK * 256 // n_asked)
         for first in range(0, len(rows), step):
             chunk = rows[first : first + step]
-            partners[chunk] = nearest.find(chunk, counts[chunk], n_asked)[:, :width]
+            found = nearest.find(chunk, counts[chunk], n_asked)[:, :width]
+            partners[chunk, : found.shape[1]] = found
     if width and counts.min() == width:
         return pack_rows(counts, partners.ravel())
     return pack_rows(counts, partners[np.arange(width) < counts[:, None]])

@@ -40,7 +40,7 @@ class DaskCluster:
             raise missing_extra("distributed", "dask") from error
         client, cluster = self._connect()
         try:
-            scattered = client.scatter(source, broadcast=True)
+            scattered = client.scatter(source, broadcast=True, hash=False)
             waiting = {client.submit(build_shard, scattered, job, pure=False): job for job in jobs}
             for future in as_completed(list(waiting)):  # type: ignore[no-untyped-call]
                 note = _result(future, waiting[future])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -71,11 +70,20 @@ TRACKING_PRESETS: dict[str, TrackingConfig] = {
 
 @dataclass(frozen=True)
 class TrackingSource:
-    """Some events of a TrackML sample and what to make of them; see `open_tracking`."""
+    """Some events of a TrackML sample and what to make of them; see `open_tracking`.
+
+    Attributes:
+        root: Folder or zip of the sample.
+        events: The chosen events and their files.
+        detectors: The detectors file, where one is needed.
+        detector: Its modules, read once: all workers see the same.
+        config: What to make.
+    """
 
     root: Path
     events: tuple[EventFiles, ...]
     detectors: RawFile | None
+    detector: Detector | None = field(repr=False)
     config: TrackingConfig
 
     @property
@@ -116,16 +124,9 @@ class TrackingSource:
 
     def _read(self, files: EventFiles) -> list[PointCloud]:
         choice = self.config.clouds
-        detector = load_detector(self.detectors) if self.detectors is not None else None
         event = read_event(files, with_cells=choice.has_cell_features, with_truth=choice.is_labelled)
-        clouds = make_clouds(event, detector, choice)
+        clouds = make_clouds(event, self.detector, choice)
         return [add_pairs(cloud, self.config.pairs) for cloud in clouds]
-
-
-@lru_cache(maxsize=1)
-def load_detector(file: RawFile) -> Detector:
-    """The detector, read once per process."""
-    return read_detector(file)
 
 
 def add_pairs(cloud: PointCloud, choice: PairChoice) -> PointCloud:
@@ -183,7 +184,9 @@ def open_tracking(
     if ignore_truth or not any(event.has_truth for event in events):
         clouds = replace(config.clouds, is_labelled=False, keep_noise=True, min_pt=None)
         config = replace(config, clouds=clouds, pairs=replace(config.pairs, definition="none"))
-    return TrackingSource(raw, tuple(events), _choose_detectors(raw, detectors, config.clouds), config)
+    file = _choose_detectors(raw, detectors, config.clouds)
+    detector = read_detector(file) if file is not None else None
+    return TrackingSource(raw, tuple(events), file, detector, config)
 
 
 def _choose_detectors(raw: Path, detectors: Path | None, choice: CloudChoice) -> RawFile | None:
@@ -197,7 +200,6 @@ def _choose_detectors(raw: Path, detectors: Path | None, choice: CloudChoice) ->
             expected="the detectors file of these events, for pitches, thicknesses and rotations",
             remedy="give it with --detectors FILE, or give --no-cell-features",
         )
-    load_detector(file)
     return file
 
 
