@@ -1,0 +1,40 @@
+"""Builds of the simulated events, and the checksums that must come out of all of them."""
+
+from pathlib import Path
+
+import pytest
+
+from hepdata.pipeline.run import BuildSummary, build_dataset
+from hepdata.pipeline.tracking import TRACKING_PRESETS, TrackingSource, open_tracking
+from hepdata.storage.manifest import Manifest
+
+
+@pytest.fixture
+def tracking_source(trackml_events: Path) -> TrackingSource:
+    """The six simulated events with the published settings."""
+    return open_tracking(trackml_events, TRACKING_PRESETS["tracking-60k"])
+
+
+@pytest.fixture(scope="session")
+def undisturbed(trackml_events: Path, tmp_path_factory: pytest.TempPathFactory) -> BuildSummary:
+    """One build in one process that nobody disturbed."""
+    source = open_tracking(trackml_events, TRACKING_PRESETS["tracking-60k"])
+    return build_dataset(source, tmp_path_factory.mktemp("undisturbed") / "dataset")
+
+
+@pytest.fixture
+def same_bytes(undisturbed: BuildSummary):
+    """Checks that a dataset has the files of the undisturbed build, and nothing else around it."""
+
+    def check(out: Path) -> None:
+        ours, expected = Manifest.read(out), Manifest.read(undisturbed.out)
+        assert ours == expected
+        assert sorted(path.name for path in out.iterdir()) == sorted(
+            path.name for path in undisturbed.out.iterdir()
+        )
+        for path in out.iterdir():
+            assert path.read_bytes() == (undisturbed.out / path.name).read_bytes(), path.name
+        left = [path.name for path in out.parent.iterdir() if path.name not in (out.name, "raw")]
+        assert left == []
+
+    return check
