@@ -1,0 +1,1 @@
+"""One comparison of all systems on one dataset, with the paper's tables and its published numbers."""

@@ -1,0 +1,119 @@
+"""Nearest neighbours of every point in its own cloud: coordinates enter, a table of indices leaves.
+
+Axes: N points, K neighbours, D dimensions, B clouds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import torch
+from scipy.spatial import cKDTree
+from torch import Tensor
+
+from hept.clouds import Clouds
+
+# A tree wins in few dimensions; in more, comparing all pairs in chunks does.
+MAX_TREE_DIMENSIONS = 6
+CHUNK_DISTANCES = 20_000_000
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """The K nearest other points of each.
+
+    Attributes:
+        index: (N, K) int64 on the flat point axis; a point of its own where its cloud has too few.
+        is_real: (N, K) bool, False there.
+    """
+
+    index: Tensor
+    is_real: Tensor
+
+
+def find_neighbors(
+    positions: Tensor, clouds: Clouds, n_neighbors: int, *, is_phi_periodic: bool = False
+) -> Neighbors:
+    """The nearest points of the same cloud, itself left out.
+
+    Args:
+        positions: (N, D).
+        clouds: Which points belong together.
+        n_neighbors: K.
+        is_phi_periodic: Whether column 1 is an angle of period 2π.
+
+    Raises:
+        ValueError: `n_neighbors` is below one.
+    """
+    if n_neighbors < 1:
+        raise ValueError(f"n_neighbors is {n_neighbors}; a graph needs at least one")
+    bounds = clouds.offsets.tolist()
+    with torch.no_grad():
+        parts = [
+            _in_cloud(positions[a:b].detach(), n_neighbors, is_phi_periodic) + a
+            for a, b in itertools.pairwise(bounds)
+        ]
+        index = torch.cat(parts)
+        return Neighbors(index, index != torch.arange(len(index), device=index.device)[:, None])
+
+
+class GraphMemory:
+    """The graph of the clouds last seen: built once for all layers of one forward pass."""
+
+    def __init__(self, n_neighbors: int) -> None:
+        self.n_neighbors = n_neighbors
+        self._clouds: Clouds | None = None
+        self._graph: Neighbors | None = None
+
+    def of(self, coords: Tensor, clouds: Clouds) -> Neighbors:
+        """The graph in (η, φ), the first two coordinates, φ periodic."""
+        # A forward pass makes its own `Clouds`: the same object means the same points.
+        if self._clouds is not clouds or self._graph is None:
+            self._graph = find_neighbors(coords[:, :2], clouds, self.n_neighbors, is_phi_periodic=True)
+            self._clouds = clouds
+        return self._graph
+
+
+def _in_cloud(positions: Tensor, n_neighbors: int, is_phi_periodic: bool) -> Tensor:
+    n = positions.shape[0]
+    own = torch.arange(n, device=positions.device)[:, None]
+    k = min(n_neighbors, n - 1)
+    if k <= 0:
+        return own.expand(n, n_neighbors)
+    if positions.device.type == "cpu" and positions.shape[1] <= MAX_TREE_DIMENSIONS:
+        found = _by_tree(positions, k, is_phi_periodic)
+    else:
+        found = _by_distance(positions, k, is_phi_periodic)
+    # Of coinciding points any may come first: the point itself is struck out wherever it stands, or else
+    # the last.
+    is_own = found == own
+    is_own[:, -1] |= ~is_own.any(1)
+    kept = found[~is_own].view(n, k)
+    return torch.cat([kept, own.expand(n, n_neighbors - k)], 1)
+
+
+def _by_tree(positions: Tensor, k: int, is_phi_periodic: bool) -> Tensor:
+    points = positions.double().numpy()
+    box = None
+    if is_phi_periodic:
+        points = points.copy()
+        points[:, 1] %= 2 * math.pi
+        box = [0.0, 2 * math.pi] + [0.0] * (points.shape[1] - 2)
+    return torch.from_numpy(cKDTree(points, boxsize=box).query(points, k=k + 1)[1]).long()
+
+
+def _by_distance(positions: Tensor, k: int, is_phi_periodic: bool) -> Tensor:
+    rows = max(1, CHUNK_DISTANCES // len(positions))
+    found = []
+    for first in range(0, len(positions), rows):
+        chunk = positions[first : first + rows]
+        if is_phi_periodic:
+            apart = (chunk[:, None] - positions[None]).abs()
+            apart[..., 1] = torch.minimum(apart[..., 1], 2 * math.pi - apart[..., 1] % (2 * math.pi))
+            distance = apart.square().sum(-1)
+        else:
+            distance = torch.cdist(chunk, positions)
+        found.append(distance.topk(k + 1, dim=1, largest=False).indices)
+    return torch.cat(found)

@@ -1,0 +1,45 @@
+"""What chance achieves: an untrained HEPT for embeddings, random scores for classes (paper, Sec. 5.2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Untrained(nn.Module):
+    """A network that never learns: its weights stay as drawn, whatever the optimiser does.
+
+    Args:
+        network: Maps (features, coords, offsets) to outputs.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network.requires_grad_(False)
+        # A trainer needs something to train; it has no effect.
+        self.idle = nn.Parameter(torch.zeros(()))
+
+    def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:
+        """As the network within."""
+        out: Tensor = self.network(features, coords, offsets)
+        return out + 0 * self.idle
+
+
+class RandomScores(nn.Module):
+    """Logits drawn for each point, the same ones at every call with as many points.
+
+    Args:
+        out_dim: Columns of the output.
+        seed: Of the draws.
+    """
+
+    def __init__(self, out_dim: int, seed: int = 0) -> None:
+        super().__init__()
+        self.out_dim, self.seed = out_dim, seed
+        self.idle = nn.Parameter(torch.zeros(()))
+
+    def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:  # noqa: ARG002
+        """(N, out_dim) of normal numbers."""
+        generator = torch.Generator().manual_seed(self.seed)
+        drawn = torch.randn(features.shape[0], self.out_dim, generator=generator, dtype=features.dtype)
+        return drawn.to(features.device) + 0 * self.idle
