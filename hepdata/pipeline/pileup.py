@@ -97,7 +97,8 @@ class PileupSource:
             for survey in surveys:
                 if not counts.is_settled:
                     counts += count_labels(survey.location, branches, survey.contents, MOST_EVENTS)
-            check_counts(counts, files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more")
+            where = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+            check_counts(counts, branches, where)
         ends = np.cumsum([survey.n_events for survey in surveys])
         ends = ends if max_events is None else np.minimum(ends, max_events)
         counts_kept = np.diff(ends, prepend=0)

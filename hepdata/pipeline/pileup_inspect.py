@@ -123,7 +123,8 @@ def _report_fit(fit: Fit, survey: TreeSurvey) -> FitReport:
 def _judge_labels(branches: BranchMap, survey: TreeSurvey) -> str:
     try:
         check_labelled(branches, survey.location)
-        check_counts(count_labels(survey.location, branches, survey.contents, MOST_EVENTS), survey.location)
+        counts = count_labels(survey.location, branches, survey.contents, MOST_EVENTS)
+        check_counts(counts, branches, survey.location)
     except InputError as error:
         return error.found
     return ""

@@ -5,6 +5,8 @@ Only the modules named after Delphes know uproot.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from typing import Any
 import uproot
 
 from hepdata.errors import HeptError, InputError
+from hepdata.readers.delphes_files import version_of
 
 TREE = "Delphes"
 
@@ -38,25 +41,63 @@ class TreeSurvey:
     classes: Mapping[str, str]
 
 
+_kept = threading.local()
+
+
 @contextmanager
 def open_tree(location: str) -> Iterator[Any]:
     """The newest `Delphes` tree of a file.
 
+    The file that a thread used last stays open: a tree of a thousand branches takes longer to open than an
+    event to read.
+
     Raises:
         InputError: The file is missing, is not ROOT, is damaged, or has no such tree.
     """
+    # A forked process must not share the position in the file with its parent.
+    key = (os.getpid(), location, version_of(location))
+    if getattr(_kept, "key", None) != key:
+        close_tree()
+        file = _open_file(location)
+        try:
+            _check_whole(file, location)
+            _kept.tree = _find_tree(file, location)
+        except HeptError:
+            file.close()
+            raise
+        _kept.file, _kept.key = file, key
+    yield _kept.tree
+
+
+def close_tree() -> None:
+    """Close the file that this thread keeps open."""
+    if getattr(_kept, "key", None) is not None and _kept.key[0] == os.getpid():
+        _kept.file.close()
+    _kept.key = _kept.tree = _kept.file = None
+
+
+def _open_file(location: str) -> Any:
     try:
-        file = uproot.open(location)
+        # As a mapping, since a colon in a plain string would begin the name of an object.
+        return uproot.open({location: None})
     except FileNotFoundError as error:
         raise InputError(
             location, found="no such file", expected="a Delphes ROOT file", remedy="check the path"
         ) from error
-    except HeptError:
-        raise
     except Exception as error:  # uproot raises almost anything on bytes that are not ROOT
         raise unreadable(location, error) from error
-    with file:
-        yield _find_tree(file, location)
+
+
+def _check_whole(file: Any, location: str) -> None:
+    """Compare the size with the one that the file's own header gives: a cut file may open and fail later."""
+    expected, found = int(file.file.fEND), int(file.file.source.num_bytes)
+    if found < expected:
+        raise InputError(
+            location,
+            found=f"a truncated file ({found:,} of {expected:,} bytes)",
+            expected="a complete Delphes ROOT file",
+            remedy="copy or make the file again",
+        )
 
 
 def _find_tree(file: Any, location: str) -> Any:

@@ -50,6 +50,17 @@ def name_of(location: str) -> str:
     return location.rstrip("/").rpartition("/")[2]
 
 
+def version_of(location: str) -> tuple[int, int] | None:
+    """Size and time of last change of a local file; None for a URL, or where there is none."""
+    if is_url(location):
+        return None
+    try:
+        status = Path(location).stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
 def open_binary(location: str) -> Any:
     """A file object for reading bytes, from a path or a URL."""
     if not is_url(location):

@@ -27,7 +27,11 @@ def match_references(
     return np.isin(wanted, _keys(*generated))
 
 
+# ROOT keeps the number of the process in the upper byte of an object's id, and apart from it in a reference.
+_ID_BITS = np.uint64(0xFFFFFF)
+
+
 def _keys(offsets: NDArray[np.int64], ids: NDArray[Any]) -> NDArray[np.uint64]:
-    # Ids repeat from event to event: the event's number goes above the 32 bits of an id.
+    # Ids repeat from event to event: the event's number goes above the bits of an id.
     event = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint64), np.diff(offsets))
-    return (event << np.uint64(32)) | ids.astype(np.uint64)
+    return (event << np.uint64(32)) | (ids.astype(np.uint64) & _ID_BITS)

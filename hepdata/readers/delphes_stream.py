@@ -1,27 +1,24 @@
 """Delphes events as a stream: a range of entries in, tables of at most a step's bytes out.
 
 Ranges follow the baskets of the file, since a basket is decompressed as a whole; what a basket holds beyond
-the range is kept for the next one, which usually follows. One file stays open per thread.
+the range is kept for the next one, which usually follows.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from hepdata.errors import HeptError
 from hepdata.readers.delphes import open_tree
 from hepdata.readers.delphes_branches import BranchMap
 from hepdata.readers.delphes_events import ParticleTable, list_leaves, read_range
-from hepdata.readers.delphes_files import is_url, name_of
+from hepdata.readers.delphes_files import name_of, version_of
 
 
 class EventStream:
-    """One open file, and the last table that was read from it.
+    """One file, and the last table that was read from it.
 
     Args:
         location: Path or URL.
@@ -37,20 +34,14 @@ class EventStream:
         self.location = location
         self.branches = branches
         self.labelled = labelled
-        self._stack = ExitStack()
-        self._tree = self._stack.enter_context(open_tree(location))
         wanted = set(list_leaves(branches, labelled=labelled))
-        chosen = [branch for branch in self._tree.itervalues(recursive=True) if branch.name in wanted]
-        n_entries = max(int(self._tree.num_entries), 1)
+        with open_tree(location) as tree:
+            chosen = [branch for branch in tree.itervalues(recursive=True) if branch.name in wanted]
+            n_entries = max(int(tree.num_entries), 1)
         per_entry = sum(branch.uncompressed_bytes for branch in chosen) / n_entries
         self._most = max(int(step_bytes / max(per_entry, 1.0)), 1)
         self._borders = _common_borders(chosen)
         self._kept: ParticleTable | None = None
-
-    def close(self) -> None:
-        """Close the file and forget the table."""
-        self._kept = None
-        self._stack.close()
 
     def read(self, start: int, stop: int) -> Iterator[ParticleTable | HeptError]:
         """Entries [start, stop) in order: tables, and for an entry that does not read, the reason.
@@ -74,9 +65,10 @@ class EventStream:
             at = end
 
     def _read(self, begin: int, end: int) -> ParticleTable:
-        return read_range(
-            self._tree, self.branches, begin, end, labelled=self.labelled, where=name_of(self.location)
-        )
+        with open_tree(self.location) as tree:
+            return read_range(
+                tree, self.branches, begin, end, labelled=self.labelled, where=name_of(self.location)
+            )
 
     def _read_one_by_one(self, begin: int, end: int) -> Iterator[ParticleTable | HeptError]:
         """A range with damage in it: only the entries that are hit are lost."""
@@ -115,33 +107,19 @@ def _common_borders(chosen: list[Any]) -> list[int]:
     return sorted(int(entry) for entry in common)
 
 
-_open = threading.local()
+_last = threading.local()
 
 
 def stream_of(location: str, branches: BranchMap, *, labelled: bool, step_bytes: int) -> EventStream:
     """The stream of a file: the one that this thread used last, where it is the same.
 
-    Opening a tree of a thousand branches takes longer than reading an event.
-
     Raises:
         InputError: The file cannot be opened.
     """
-    key = (os.getpid(), location, _version(location), branches, labelled, step_bytes)
-    if getattr(_open, "key", None) != key:
-        if getattr(_open, "stream", None) is not None and _open.key[0] == os.getpid():
-            _open.stream.close()
-        _open.key = _open.stream = None
-        _open.stream = EventStream(location, branches, labelled=labelled, step_bytes=step_bytes)
-        _open.key = key
-    stream: EventStream = _open.stream
+    key = (location, version_of(location), branches, labelled, step_bytes)
+    if getattr(_last, "key", None) != key:
+        _last.key = _last.stream = None
+        _last.stream = EventStream(location, branches, labelled=labelled, step_bytes=step_bytes)
+        _last.key = key
+    stream: EventStream = _last.stream
     return stream
-
-
-def _version(location: str) -> tuple[int, int] | None:
-    if is_url(location):
-        return None
-    try:
-        status = Path(location).stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns

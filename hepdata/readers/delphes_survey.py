@@ -103,16 +103,18 @@ def check_labelled(branches: BranchMap, where: object) -> None:
             )
 
 
-def check_counts(counts: LabelCounts, where: object) -> None:
+def check_counts(counts: LabelCounts, branches: BranchMap, where: object) -> None:
     """Refuse a sample whose labels say nothing.
 
     Raises:
         InputError: No pileup at all, or neutral particles that all have the same empty label.
     """
-    empty_leading = (
-        counts.n_charged_leading < counts.n_charged and counts.n_neutral == counts.n_neutral_leading
+    has_charged_pileup = counts.n_charged_leading < counts.n_charged
+    by_fraction = any(collection.label == "HardEnergyFraction" for collection in branches.collections)
+    is_empty = (has_charged_pileup and counts.n_neutral_leading == counts.n_neutral) or (
+        by_fraction and counts.n_charged_leading > 0 and counts.n_neutral_leading == 0
     )
-    if counts.n_neutral and (counts.n_contradicting or empty_leading):
+    if counts.n_neutral and (counts.n_contradicting or is_empty):
         raise InputError(
             where,
             found="neutral particles whose IsPU and HardEnergyFraction are always 0 (a card with the "

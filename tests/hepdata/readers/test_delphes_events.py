@@ -1,0 +1,235 @@
+"""Particles of a range of events: equal to what uproot reads from real files, labelled, merged, checked."""
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+
+from hepdata.readers.delphes import open_tree, survey_tree
+from hepdata.readers.delphes_branches import BranchMap, Collection
+from hepdata.readers.delphes_events import read_range
+from hepdata.readers.delphes_presets import choose_branches
+
+PU50 = "ttbar_PU50_PF_small_6ev.root"
+NO_PILEUP = "coffea_delphes.root"
+
+
+def read_all(path, wanted="auto", *, labelled=True, start=0, stop=None):
+    survey = survey_tree(str(path))
+    branches = choose_branches(wanted, survey.contents, survey.classes, path)
+    with open_tree(str(path)) as tree:
+        return read_range(
+            tree, branches, start, survey.n_events if stop is None else stop, labelled=labelled, where=path
+        )
+
+
+def event_of(table, number):
+    part = slice(table.offsets[number], table.offsets[number + 1])
+    return {name: values[part] for name, values in table.columns.items()}, (
+        None if table.is_leading is None else table.is_leading[part]
+    )
+
+
+def test_pf_of_a_real_file_point_by_point(shared):
+    path = shared / "data" / "delphes" / PU50
+    table = read_all(path, "pf")
+    tree = uproot.open(path)["Delphes"]
+    leaves = {
+        "pt": "PT",
+        "eta": "Eta",
+        "phi": "Phi",
+        "px": "Px",
+        "py": "Py",
+        "energy": "E",
+        "charge": "Charge",
+    }
+    for number in range(6):
+        columns, is_leading = event_of(table, number)
+        for name, leaf in {**leaves, "pid": "PID"}.items():
+            np.testing.assert_array_equal(columns[name], tree[f"PF.{leaf}"].array()[number], err_msg=name)
+        np.testing.assert_array_equal(is_leading, tree["PF.IsPU"].array()[number] == 0)
+        written = tree["PF.Rapidity"].array(library="np")[number]
+        finite = np.isfinite(written)
+        np.testing.assert_array_equal(columns["rapidity"][finite], written[finite])
+        assert np.isfinite(columns["rapidity"]).all()
+
+
+def test_candidates_of_a_real_file_point_by_point(shared):
+    path = shared / "data" / "delphes" / PU50
+    table = read_all(path, "particle-flow-candidate")
+    tree = uproot.open(path)["Delphes"]
+    for number in range(6):
+        columns, is_leading = event_of(table, number)
+        leaf = {
+            name: tree[f"ParticleFlowCandidate.{name}"].array(library="np")[number]
+            for name in ("PT", "Eta", "Phi", "E", "Charge", "PID", "IsPU", "Mass")
+        }
+        for name, source in (
+            ("pt", "PT"),
+            ("eta", "Eta"),
+            ("phi", "Phi"),
+            ("energy", "E"),
+            ("charge", "Charge"),
+        ):
+            np.testing.assert_array_equal(columns[name], leaf[source])
+        np.testing.assert_array_equal(columns["pid"], leaf["PID"])
+        np.testing.assert_array_equal(is_leading, leaf["IsPU"] == 0)
+        np.testing.assert_allclose(columns["px"], leaf["PT"] * np.cos(leaf["Phi"]), rtol=1e-5, atol=1e-6)
+        mass = np.maximum(leaf["Mass"].astype(float), 0)
+        pz = leaf["PT"].astype(float) * np.sinh(leaf["Eta"].astype(float))
+        rapidity = np.arcsinh(pz / np.hypot(leaf["PT"].astype(float), mass))
+        np.testing.assert_allclose(columns["rapidity"], rapidity, rtol=1e-6)
+
+
+def test_eflow_of_a_real_file_point_by_point(shared):
+    path = shared / "data" / "delphes" / NO_PILEUP
+    table = read_all(path, "eflow", labelled=False)
+    tree = uproot.open(path)["Delphes"]
+    assert table.is_leading is None
+    branches = {
+        "EFlowTrack": ("PT", "Eta", "Phi", "PID", "Charge", "P", "Mass"),
+        "EFlowPhoton": ("ET", "Eta", "Phi", "E"),
+        "EFlowNeutralHadron": ("ET", "Eta", "Phi", "E"),
+    }
+    read = [
+        {name: tree[f"{branch}.{name}"].array(library="np") for name in leaves}
+        for branch, leaves in branches.items()
+    ]
+    branches = {
+        "EFlowTrack": ("PT", "Eta", "Phi", "PID", "Charge", "P", "Mass"),
+        "EFlowPhoton": ("ET", "Eta", "Phi", "E"),
+        "EFlowNeutralHadron": ("ET", "Eta", "Phi", "E"),
+    }
+    read = [
+        {name: tree[f"{branch}.{name}"].array(library="np") for name in leaves}
+        for branch, leaves in branches.items()
+    ]
+    for number in range(25):
+        columns, _ = event_of(table, number)
+        track, photon, hadron = ({name: values[number] for name, values in part.items()} for part in read)
+        np.testing.assert_array_equal(
+            columns["pt"], np.concatenate([track["PT"], photon["ET"], hadron["ET"]])
+        )
+        for name, leaf in (("eta", "Eta"), ("phi", "Phi")):
+            np.testing.assert_array_equal(
+                columns[name], np.concatenate([track[leaf], photon[leaf], hadron[leaf]])
+            )
+        n_neutral = len(photon["E"]) + len(hadron["E"])
+        np.testing.assert_array_equal(
+            columns["charge"], np.concatenate([track["Charge"], np.zeros(n_neutral, int)])
+        )
+        species = np.concatenate([np.full(len(photon["E"]), 22), np.zeros(len(hadron["E"]), int)])
+        np.testing.assert_array_equal(columns["pid"], np.concatenate([track["PID"], species]))
+        inside = track["Eta"] < 900
+        np.testing.assert_allclose(
+            columns["energy"][: len(inside)][inside],
+            np.hypot(track["P"].astype(float), track["Mass"].astype(float))[inside],
+            rtol=1e-5,
+        )
+        np.testing.assert_array_equal(columns["energy"][len(inside) :], [*photon["E"], *hadron["E"]])
+
+
+def test_references_of_a_real_file(shared):
+    """Without pileup every track has its generator particle."""
+    path = shared / "data" / "delphes" / NO_PILEUP
+    leaves = {"pt": "PT", "eta": "Eta", "phi": "Phi", "charge": "Charge"}
+    tracks = BranchMap("tracks", (Collection("EFlowTrack", leaves, label="TRef"),))
+    with open_tree(str(path)) as tree:
+        table = read_range(tree, tracks, 0, 25, labelled=True, where="file")
+        assert table.is_leading.all()
+        ids = tree["Particle.fUniqueID"].array(library="np")[0]
+        references = np.asarray(tree["EFlowTrack.Particle"].array()[0]["ref"])
+    # This file keeps ROOT's process number in the ids of objects, not in references.
+    assert ids.min() > 2**24
+    assert set(references.tolist()) <= set((ids % 2**24).tolist())
+
+
+def test_label_by_reference(write_delphes, make_particles):
+    tracks = make_particles(4)
+    del tracks["IsPU"]
+    path = write_delphes(
+        {
+            "EFlowTrack": [{**tracks, "Particle": [7, 8, 9, 10]}, {**tracks, "Particle": [1, 2, 3, 4]}],
+            # 9 exists in the second event only.
+            "Particle": [{"fUniqueID": [7, 10, 11]}, {"fUniqueID": [9, 4]}],
+        }
+    )
+    leaves = {"pt": "PT", "eta": "Eta", "phi": "Phi", "charge": "Charge"}
+    tracks = BranchMap("tracks", (Collection("EFlowTrack", leaves, label="TRef"),))
+    with open_tree(path) as tree:
+        table = read_range(tree, tracks, 0, 2, labelled=True, where="file")
+    assert table.is_leading.tolist() == [True, False, False, True, False, False, False, True]
+
+
+def test_label_by_energy_fraction(write_delphes, make_particles):
+    particles = make_particles(4, HardEnergyFraction=[0.0, 0.49, 0.5, 1.0])
+    del particles["IsPU"]
+    path = write_delphes({"PF": [particles]})
+    assert read_all(path).is_leading.tolist() == [False, False, True, True]
+
+
+def test_branches_are_merged_event_by_event(write_delphes, make_particles):
+    path = write_delphes(
+        {
+            "EFlowTrack": [make_particles(3, 1), make_particles(1, 2), make_particles(2, 3)],
+            "EFlowPhoton": [make_particles(2, 4), make_particles(0, 5), make_particles(1, 6)],
+            "EFlowNeutralHadron": [make_particles(0, 7), make_particles(0, 8), make_particles(1, 9)],
+        }
+    )
+    table = read_all(path, "eflow")
+    assert table.offsets.tolist() == [0, 5, 6, 10]
+    expected = [*make_particles(2, 3)["PT"], *make_particles(1, 6)["PT"], *make_particles(1, 9)["PT"]]
+    np.testing.assert_allclose(event_of(table, 2)[0]["pt"], expected, rtol=1e-6)
+
+
+def test_old_files_with_few_leaves(write_delphes, make_particles):
+    full = make_particles(50)
+    few = {name: full[name] for name in ("PT", "Eta", "Phi", "Charge", "PID", "IsPU")}
+    columns, _ = event_of(read_all(write_delphes({"PF": [few]})), 0)
+    np.testing.assert_allclose(np.hypot(columns["px"], columns["py"]), columns["pt"], rtol=1e-5)
+    assert np.all(columns["energy"] >= columns["pt"] * np.cosh(columns["eta"]) * (1 - 1e-5))
+
+
+def test_ranges_join_to_the_whole(pileup_file):
+    whole = read_all(pileup_file)
+    parts = [read_all(pileup_file, start=start, stop=start + 4) for start in (0, 4, 8)]
+    for name, values in whole.columns.items():
+        np.testing.assert_array_equal(np.concatenate([part.columns[name] for part in parts]), values)
+
+
+def test_cut_of_a_table(pileup_file):
+    whole, direct = read_all(pileup_file), read_all(pileup_file, start=3, stop=7)
+    cut = whole.cut(3, 7)
+    assert (cut.first, cut.stop) == (3, 7)
+    np.testing.assert_array_equal(cut.offsets, direct.offsets)
+    np.testing.assert_array_equal(cut.columns["pt"], direct.columns["pt"])
+    np.testing.assert_array_equal(cut.is_leading, direct.is_leading)
+    assert whole.cut(0, 12) is whole
+
+
+def test_lengths_that_disagree(write_delphes, make_particles):
+    bad = make_particles(4)
+    bad["Eta"] = bad["Eta"][:3]
+    path = write_delphes({"PF": [make_particles(2, 1), bad, make_particles(3, 2)]})
+    table = read_all(path)
+    assert list(table.problems) == [1]
+    assert "entry 1: found 3 values of PF.Eta for 4 of PF." in str(table.problems[1])
+    assert table.offsets.tolist() == [0, 2, 2, 5]
+    np.testing.assert_allclose(event_of(table, 2)[0]["pt"], make_particles(3, 2)["PT"], rtol=1e-6)
+
+
+def test_events_without_particles(write_delphes, make_particles):
+    path = write_delphes({"PF": [make_particles(0), make_particles(2), make_particles(0)]})
+    assert read_all(path).offsets.tolist() == [0, 0, 2, 2]
+
+
+def test_a_label_that_is_not_there_cannot_be_asked_for(write_delphes, make_particles):
+    particles = make_particles(2)
+    del particles["IsPU"]
+    with pytest.raises(ValueError, match="branch PF has no label rule"):
+        read_all(write_delphes({"PF": [particles]}), labelled=True)
+
+
+def test_awkward_and_we_agree_on_sizes(pileup_file):
+    tree = uproot.open(pileup_file)["Delphes"]
+    np.testing.assert_array_equal(np.diff(read_all(pileup_file).offsets), ak.num(tree["PF.PT"].array()))

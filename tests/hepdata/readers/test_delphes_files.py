@@ -1,0 +1,136 @@
+"""What users name: paths, globs, folders, URLs; and what stands for nothing."""
+
+import functools
+import hashlib
+import http.server
+import importlib.util
+import threading
+
+import pytest
+
+from hepdata.errors import InputError
+from hepdata.readers.delphes import survey_tree
+from hepdata.readers.delphes_files import checksum, find_files, name_of
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("b.root", "a.root", "c.root", "notes.txt"):
+        (tmp_path / name).write_bytes(name.encode())
+    return tmp_path
+
+
+@pytest.fixture
+def server(pileup_file):
+    """The simulated file over HTTP, on this machine."""
+    handler = functools.partial(_RangeHandler, directory=str(pileup_file.parent))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_address[1]}/{pileup_file.name}"
+        running.shutdown()
+
+
+class _RangeHandler(http.server.SimpleHTTPRequestHandler):
+    """Python's own file server, and byte ranges, which ROOT files over HTTP need."""
+
+    def do_GET(self):
+        asked = self.headers.get("Range")
+        if asked is None:
+            return super().do_GET()
+        with open(self.translate_path(self.path), "rb") as file:  # noqa: PTH123
+            content = file.read()
+        first, _, last = asked.removeprefix("bytes=").partition("-")
+        part = content[int(first) : int(last or len(content) - 1) + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {first}-{int(first) + len(part) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(part)))
+        self.end_headers()
+        self.wfile.write(part)
+        return None
+
+    def end_headers(self):
+        self.send_header("Accept-Ranges", "bytes")
+        super().end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+def test_as_given_globs_and_folders_sorted(folder):
+    b, a = str(folder / "b.root"), str(folder / "a.root")
+    assert find_files([b, a]) == [b, a]
+    every = [str(folder / name) for name in ("a.root", "b.root", "c.root")]
+    assert find_files([str(folder / "*.root")]) == every
+    assert find_files([str(folder)]) == every
+    assert find_files([str(folder / "[ab].root"), str(folder / "c.root")]) == every
+
+
+def test_relative_globs(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert find_files(["?.root"]) == ["a.root", "b.root", "c.root"]
+
+
+def test_file_urls_are_paths(folder):
+    assert find_files([f"file://{folder}/a.root"]) == [f"{folder}/a.root"]
+
+
+def test_a_name_with_brackets_or_colons_is_a_file_first(folder, pileup_file):
+    odd = folder / "run[1]:x.root"
+    odd.write_bytes(pileup_file.read_bytes())
+    assert find_files([str(odd)]) == [str(odd)]
+    assert survey_tree(str(odd)).n_events == 12
+
+
+@pytest.mark.parametrize("entry", ["nothing.root", "*.xyz", "."])
+def test_nothing_found(tmp_path, monkeypatch, entry):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="found no file; expected a ROOT file, a glob, a folder"):
+        find_files([entry])
+
+
+def test_the_same_file_twice(folder):
+    (folder / "x").mkdir()
+    with pytest.raises(InputError, match="found the same file twice"):
+        find_files([str(folder / "a.root"), str(folder / "x" / ".." / "a.root"), str(folder)])
+
+
+def test_http(server, pileup_file):
+    assert find_files([server]) == [server]
+    assert survey_tree(server).n_events == 12
+    content = pileup_file.read_bytes()
+    assert checksum(server) == (len(content), hashlib.sha256(content).hexdigest())
+    assert name_of(server) == "pileup.root"
+
+
+def test_http_that_does_not_answer(server):
+    with pytest.raises(InputError, match=r"no such file|does not read as ROOT"):
+        survey_tree(server.replace("pileup.root", "other.root"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("fsspec_xrootd") is not None, reason="the extra is installed")
+def test_xrootd_needs_its_extra():
+    with pytest.raises(InputError, match=r"pip install 'hept\[xrootd\]'"):
+        find_files(["root://eospublic.cern.ch//eos/file.root"])
+
+
+def test_unknown_kind_of_url():
+    with pytest.raises(InputError, match="found a URL of kind 'carrier'"):
+        find_files(["carrier://pigeon/file.root"])
+
+
+def test_memory_urls_with_globs(pileup_file):
+    import fsspec
+
+    system = fsspec.filesystem("memory")
+    for name in ("two", "one"):
+        system.pipe(f"/pileup/{name}.root", pileup_file.read_bytes())
+    expected = ["memory:///pileup/one.root", "memory:///pileup/two.root"]
+    assert [
+        url.replace("memory:///", "memory://").replace("memory://", "memory:///")
+        for url in find_files(["memory://pileup/*.root"])
+    ] == expected
+    assert len(find_files(["memory://pileup"])) == 2
+
+
+def test_checksum_of_a_path(folder):
+    assert checksum(str(folder / "a.root")) == (6, hashlib.sha256(b"a.root").hexdigest())

@@ -1,0 +1,104 @@
+"""Streams: every entry once and in order whatever the step, baskets decompressed once, damage contained."""
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hepdata.errors import HeptError, InputError
+from hepdata.readers.delphes import survey_tree
+from hepdata.readers.delphes_presets import choose_branches
+from hepdata.readers.delphes_stream import EventStream, _choose_range, stream_of
+
+
+def open_stream(path, step_bytes=10**8):
+    survey = survey_tree(str(path))
+    branches = choose_branches("auto", survey.contents, survey.classes, path)
+    return EventStream(str(path), branches, labelled=True, step_bytes=step_bytes)
+
+
+@pytest.mark.parametrize("step_bytes", [1, 30_000, 100_000, 10**8])
+def test_any_step_gives_the_same_events(pileup_file, step_bytes):
+    expected = uproot.open(pileup_file)["Delphes"]["PF.PT"].array()[2:11]
+    tables = list(open_stream(pileup_file, step_bytes).read(2, 11))
+    assert [table.first for table in tables[1:]] == [table.stop for table in tables[:-1]]
+    assert (tables[0].first, tables[-1].stop) == (2, 11)
+    np.testing.assert_array_equal(
+        np.concatenate([table.columns["pt"] for table in tables]), np.concatenate([*expected])
+    )
+
+
+def test_small_steps_make_small_tables(pileup_file):
+    sizes = [table.stop - table.first for table in open_stream(pileup_file, 1).read(0, 12)]
+    assert sizes == [1] * 12
+
+
+def test_a_basket_is_read_once_for_neighbouring_ranges(pileup_file, monkeypatch):
+    stream = open_stream(pileup_file)
+    read = []
+    whole = stream._read
+    monkeypatch.setattr(stream, "_read", lambda begin, end: read.append((begin, end)) or whole(begin, end))
+    for start in (0, 3, 6, 9):
+        list(stream.read(start, start + 3))
+    # The simulation writes ten events to a basket.
+    assert read == [(0, 10), (10, 12)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=6, unique=True),
+    st.integers(0, 29),
+    st.integers(1, 30),
+    st.integers(1, 12),
+)
+def test_ranges_cover_the_next_entry_and_fit_a_step(inner, at, length, most):
+    borders = sorted({0, 31, *inner})
+    stop = min(at + length, 31)
+    if at >= stop:
+        return
+    begin, end = _choose_range(borders, at, stop, most)
+    assert begin <= at < end
+    assert end - begin <= most
+    assert begin == at or begin in borders
+    assert end in borders or end - begin == most or end == stop
+
+
+def test_damage_costs_only_the_events_that_it_hits(write_delphes, make_particles, tmp_path):
+    path = tmp_path / "damaged.root"
+    names = ("PT", "Eta", "Phi", "Charge", "IsPU")
+    with uproot.recreate(path, compression=uproot.ZLIB(1)) as file:
+        tree = file.mktree("Delphes", {f"PF.{name}": "var * float32" for name in names})
+        for seed in range(4):
+            particles = make_particles(500, seed)
+            tree.extend({f"PF.{name}": ak.Array([np.float32(particles[name])]) for name in names})
+    branch = uproot.open(path)["Delphes"]["PF.Eta"]
+    seek = int(branch.member("fBasketSeek")[2])
+    content = bytearray(path.read_bytes())
+    content[seek + 100 : seek + 400] = bytes(300)
+    path.write_bytes(content)
+    answers = list(open_stream(path).read(0, 4))
+    assert [isinstance(answer, HeptError) for answer in answers] == [False, False, True, False]
+    assert answers[2].where == "damaged.root, entry 2"
+    np.testing.assert_allclose(answers[3].columns["pt"], make_particles(500, 3)["PT"], rtol=1e-6)
+
+
+def test_one_stream_per_thread_until_something_changes(pileup_file, tmp_path):
+    copy = tmp_path / "copy.root"
+    copy.write_bytes(pileup_file.read_bytes())
+    survey = survey_tree(str(copy))
+    branches = choose_branches("auto", survey.contents, survey.classes, copy)
+    first = stream_of(str(copy), branches, labelled=True, step_bytes=10**6)
+    assert stream_of(str(copy), branches, labelled=True, step_bytes=10**6) is first
+    assert stream_of(str(copy), branches, labelled=False, step_bytes=10**6) is not first
+    second = stream_of(str(copy), branches, labelled=True, step_bytes=10**6)
+    copy.write_bytes(pileup_file.read_bytes() + b"\0")
+    assert stream_of(str(copy), branches, labelled=True, step_bytes=10**6) is not second
+
+
+def test_a_file_that_went_away(pileup_file, tmp_path):
+    survey = survey_tree(str(pileup_file))
+    branches = choose_branches("auto", survey.contents, survey.classes, pileup_file)
+    with pytest.raises(InputError, match="no such file"):
+        stream_of(str(tmp_path / "gone.root"), branches, labelled=True, step_bytes=10**6)
