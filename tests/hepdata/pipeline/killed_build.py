@@ -1,0 +1,62 @@
+"""A build that kills itself: `killed_build.py RAW OUT WORKERS WHEN`.
+
+WHEN is "step:N" (before the N-th time that this process opens, makes, renames or removes something at OUT),
+"event:N" (after the N-th event) or "never"; with "never" the number of steps is printed.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+
+STEPS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Counter:
+    """Listens to Python's audit events."""
+
+    def __init__(self, prefix: str, last: int) -> None:
+        self.prefix, self.last, self.steps = prefix, last, 0
+
+    def hear(self, name: str, arguments: tuple[object, ...]) -> None:
+        if name not in STEPS or not str(arguments[0]).startswith(self.prefix):
+            return
+        self.steps += 1
+        if self.steps == self.last:
+            die()
+
+
+class Listener:
+    """Counts events."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+
+    def start(self, description: str, total: int, unit: str) -> None:
+        pass
+
+    def advance(self, steps: int = 1, note: str = "") -> None:
+        self.last -= steps
+        if self.last == 0:
+            die()
+
+    def finish(self) -> None:
+        pass
+
+
+if __name__ == "__main__":
+    raw, out, workers, when = sys.argv[1:]
+    kind, _, number = when.partition(":")
+    counter = Counter(str(Path(out).parent), int(number) if kind == "step" else 0)
+    sys.addaudithook(counter.hear)
+    source = open_tracking(Path(raw), TRACKING_PRESETS["tracking-60k"])
+    listener = Listener(int(number) if kind == "event" else -1)
+    build_dataset(source, Path(out), workers=int(workers), events_per_shard=2, progress=listener)
+    sys.stdout.write(f"{counter.steps}\n")
