@@ -1,0 +1,303 @@
+"""Damage, refusal and interruption: one clear line each, and never half a dataset."""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hepdata.errors import InputError, JobError
+from hepdata.loader.dataset import open_dataset
+from hepdata.schema import PILEUP
+from hepdata.storage.atomic import disk_errors, write_atomically
+from hepdata.storage.finish import finish_dataset, fresh_staging
+from hepdata.storage.lock import lock_output
+from hepdata.storage.manifest import MANIFEST_NAME
+from hepdata.storage.parquet import write_shard
+
+
+def read_everything(folder):
+    dataset = open_dataset(folder)
+    return [
+        (cloud.event_id, cloud.sector, [values.tobytes() for values in arrays_of(cloud)])
+        for split in dataset
+        for cloud in dataset[split]
+    ]
+
+
+def fail_after(_):
+    raise RuntimeError("stop")
+
+
+def arrays_of(cloud):
+    arrays = list(cloud.columns.values())
+    for pairs in (cloud.positives, cloud.negatives):
+        if pairs is not None:
+            arrays += [pairs.ptr, pairs.idx]
+    return arrays
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "hdf5"])
+def test_no_flipped_byte_reaches_the_reader(tmp_path, make_dataset, file_format):
+    """Either the bytes were not needed and the clouds are right, or the error names the shard."""
+    folder = tmp_path / "a"
+    make_dataset(folder, rows={"train": [2]}, file_format=file_format)
+    expected = read_everything(folder)
+    (path,) = (path for path in folder.iterdir() if path.name != MANIFEST_NAME)
+    content = path.read_bytes()
+    random = np.random.default_rng(3)
+    n_noticed = 0
+    for position in random.choice(len(content), 150, replace=False):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << int(random.integers(8))
+        path.write_bytes(damaged)
+        message = ""
+        try:
+            assert read_everything(folder) == expected
+        except InputError as error:
+            message = str(error)
+        assert not message or path.name in message
+        n_noticed += bool(message)
+    assert n_noticed > 50
+
+
+def test_every_page_and_footer_byte_of_parquet_is_checked(tmp_path, make_dataset):
+    """All but the magic number at the beginning and the scalars, which the footer repeats."""
+    folder = tmp_path / "a"
+    make_dataset(folder, "pileup", rows={"train": [1]})
+    (path,) = folder.glob("*.parquet")
+    content = path.read_bytes()
+    split = open_dataset(folder)["train"]
+    split.read(0)
+    begin = split._readers[0]._index[0][0]
+    for position in range(begin, len(content), 11):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 16]) + content[position + 1 :])
+        with pytest.raises(InputError, match=path.name):
+            read_everything(folder)
+
+
+def test_damage_names_event_and_column(tmp_path, make_dataset):
+    folder = tmp_path / "a"
+    make_dataset(folder, rows={"train": [2]})
+    (path,) = folder.glob("*.parquet")
+    split = open_dataset(folder)["train"]
+    split.read(1)
+    n_columns = len(split._readers[0]._columns)
+    offset, length = split._readers[0]._index[n_columns + list(split._readers[0]._columns).index("eta")][:2]
+    content = bytearray(path.read_bytes())
+    content[offset + length - 1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="damaged bytes in event 1, sector 0, column eta"):
+        split.read(1)
+    assert split.read(0).event_id == 0
+    assert split.read(1, ["phi"], pairs=False).n_points == 13
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "hdf5"])
+def test_missing_and_truncated_shards(tmp_path, make_dataset, file_format):
+    folder = tmp_path / "a"
+    make_dataset(folder, rows={"train": [2]}, file_format=file_format)
+    (path,) = (path for path in folder.iterdir() if path.name != MANIFEST_NAME)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    with pytest.raises(InputError, match=f"{path.name}: found {len(content) - 1} bytes instead of"):
+        open_dataset(folder)["train"][0]
+    path.unlink()
+    with pytest.raises(
+        InputError, match=f"{path.name}: found no such file; expected a shard that the manifest lists"
+    ):
+        open_dataset(folder)["train"][0]
+
+
+def test_a_failed_write_leaves_nothing(tmp_path):
+    with pytest.raises(RuntimeError, match="stop"), write_atomically(tmp_path / "x") as file:
+        fail_after(file.write(b"half"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_keeps_what_was_there(tmp_path):
+    (tmp_path / "x").write_bytes(b"old")
+    with pytest.raises(RuntimeError, match="stop"), write_atomically(tmp_path / "x") as file:
+        fail_after(file.write(b"new"))
+    assert (tmp_path / "x").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (errno.ENOSPC, "found no space left on the disk; .*free some space"),
+        (errno.EDQUOT, "found no space left on the disk"),
+        (errno.EROFS, "a place that cannot be written"),
+        (errno.EACCES, "a place that cannot be written"),
+        (errno.EIO, "found the error"),
+    ],
+)
+def test_the_disk_refuses(tmp_path, number, message):
+    with pytest.raises(JobError, match=message), disk_errors(tmp_path):
+        raise OSError(number, os.strerror(number))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_no_space_left_while_writing(tmp_path, make_cloud):
+    """The device that is always full stands for the temporary file."""
+    (tmp_path / ".x.parquet.tmp").symlink_to("/dev/full")
+    with pytest.raises(JobError, match=r"x\.parquet: found no space left on the disk"):
+        write_shard(tmp_path / "x.parquet", [make_cloud("pileup", 2000)], PILEUP)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_read_only_folder(tmp_path, make_cloud):
+    cloud = make_cloud("pileup", 2)
+    tmp_path.chmod(0o500)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)  # root may write anywhere
+            write_shard(tmp_path / "x.parquet", [cloud], PILEUP)
+        except JobError as error:
+            code = 0 if "a place that cannot be written (Permission denied)" in str(error) else 2
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    tmp_path.chmod(0o700)
+    assert status == 0
+
+
+def test_a_folder_that_is_a_file(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(JobError, match="found the error"), lock_output(tmp_path / "file" / "out"):
+        pass
+
+
+def test_existing_output_is_refused(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_bytes(b"")
+    with (
+        pytest.raises(InputError, match="out: found something that already exists"),
+        lock_output(tmp_path / "out"),
+    ):
+        pass
+
+
+def test_an_empty_folder_is_accepted(tmp_path, make_dataset):
+    (tmp_path / "out").mkdir()
+    with lock_output(tmp_path / "out"):
+        make_dataset(tmp_path / "out")
+    assert len(open_dataset(tmp_path / "out")["train"]) == 5
+
+
+def test_second_builder_is_refused(tmp_path):
+    program = textwrap.dedent(f"""
+        import sys
+        from pathlib import Path
+        from hepdata.storage.lock import lock_output
+        with lock_output(Path({str(tmp_path / "out")!r})):
+            print("held", flush=True)
+            sys.stdin.read()
+    """)
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(InputError, match=rf"another process at work on it \(process {holder.pid}\)"):  # noqa: SIM117
+            with lock_output(tmp_path / "out"):
+                pass
+        # Dead without having cleaned up: the operating system gives the lock back.
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    with lock_output(tmp_path / "out"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_killed_anywhere_leaves_no_dataset(tmp_path):
+    """Killed at every step that touches the disk: the folder is absent or whole."""
+    program = textwrap.dedent("""
+        import os, signal, sys
+        from pathlib import Path
+        sys.path.insert(0, sys.argv[2])
+        from conftest import _make_dataset
+        import hepdata.loader.dataset, hepdata.storage.hdf5
+        count = 0
+        def watch(event, arguments):
+            global count
+            if event in ("open", "os.rename", "os.mkdir", "os.rmdir", "os.remove") and target in str(arguments):
+                count += 1
+                if count == deadly:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        for deadly in range(1, 200):
+            target = f"{sys.argv[1]}/{deadly}"
+            child = os.fork()
+            if not child:
+                sys.addaudithook(watch)
+                _make_dataset(Path(target), "pileup", {"train": [1]}, file_format="hdf5")
+                os._exit(0)
+            if os.waitpid(child, 0)[1] == 0:
+                break
+        print(deadly)
+    """)
+    tests = next(parent for parent in Path(__file__).parents if parent.name == "tests")
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path, tests], check=True, capture_output=True, text=True
+    )
+    n_steps = int(done.stdout)
+    whole = [path for path in tmp_path.iterdir() if path.suffix != ".partial"]
+    assert n_steps > 10
+    assert tmp_path / str(n_steps) in whole
+    assert len(whole) < n_steps / 2
+    for folder in whole:
+        assert len(read_everything(folder)) == 1
+
+
+def test_staging_is_removed_whatever_happens(tmp_path):
+    with pytest.raises(RuntimeError, match="stop"), fresh_staging(tmp_path / "out") as staging:
+        fail_after((staging / "x").write_bytes(b""))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_finishing_needs_every_shard(tmp_path, make_cloud):
+    staging = tmp_path / "staging"
+    staging.mkdir()
+    record = write_shard(staging / "train-00000-of-00001.parquet", [make_cloud("pileup")], PILEUP)
+    (staging / record.name).unlink()
+    with pytest.raises(InputError, match=f"{record.name}: found no such file"):
+        finish_dataset(staging, tmp_path / "out", schema=PILEUP, splits={"train": [record]}, configuration={})
+
+
+def test_finishing_refuses_mixed_pairs(tmp_path, make_cloud):
+    from hepdata.schema import TRACKING
+
+    staging = tmp_path / "staging"
+    staging.mkdir()
+    records = [
+        write_shard(staging / f"{pairs}.parquet", [make_cloud(pairs=pairs)], TRACKING)
+        for pairs in (True, False)
+    ]
+    with pytest.raises(InputError, match="shards with pair lists and shards without"):
+        finish_dataset(
+            staging, tmp_path / "out", schema=TRACKING, splits={"train": records}, configuration={}
+        )
+
+
+def test_finishing_removes_notes(tmp_path, make_cloud):
+    staging = tmp_path / "staging"
+    (staging / "notes").mkdir(parents=True)
+    (staging / "progress.json").write_text("{}")
+    record = write_shard(staging / "train-00000-of-00001.parquet", [make_cloud("pileup")], PILEUP)
+    finish_dataset(staging, tmp_path / "out", schema=PILEUP, splits={"train": [record]}, configuration={})
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [MANIFEST_NAME, record.name]
+    assert not staging.exists()
+
+
+def test_a_moved_dataset_opens(tmp_path, make_dataset):
+    make_dataset(tmp_path / "a")
+    shutil.move(tmp_path / "a", tmp_path / "b")
+    assert len(read_everything(tmp_path / "b")) == 8
