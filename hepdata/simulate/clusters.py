@@ -3,7 +3,7 @@
 In: where and in which direction modules are crossed. Out: `Cells`, and the centre of charge of every cluster,
 which is the measured position: its resolution follows from the pitch. The charge of a cell is the length of
 track in it (mm of silicon) times a fluctuation with a long tail, and a cluster's extent along u and v is
-about 1 + thickness·|tan of the crossing angle|/pitch. Axes: n clusters, N cells.
+about 1 + depth·|tan of the crossing angle|/pitch. Axes: n clusters, N cells.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .detector import Detector, FloatArray, IntArray
 
-FLUCTUATION = 0.12  # relative width of the energy loss in one cell
+FLUCTUATION = 0.043  # scale of the energy loss in one cell: a standard deviation of about a tenth
 CELL_NOISE, THRESHOLD = 0.003, 0.008  # mm of silicon
 MAX_TANGENT = 60.0  # of the crossing angle: grazing tracks leave the sensor sideways
 NOISE_CHARGE = 0.12
@@ -63,7 +63,7 @@ def make_grid(detector: Detector, modules: IntArray) -> Grid:
 
 
 def ionise(
-    grid: Grid, middle: FloatArray, tangent: FloatArray, half_thickness: float, rng: np.random.Generator
+    grid: Grid, middle: FloatArray, tangent: FloatArray, depth: FloatArray, rng: np.random.Generator
 ) -> Cells:
     """Share the charge of tracks among the cells under them.
 
@@ -71,19 +71,19 @@ def ionise(
         grid: Cells of the modules crossed.
         middle: (n, 2) crossing of the module's middle plane, (u, v).
         tangent: (n, 2) du/dw and dv/dw.
-        half_thickness: Of the silicon.
+        depth: (n,) silicon that collects charge, half on either side of the middle plane.
         rng: Draws the fluctuations.
     """
     tangent = np.clip(tangent, -MAX_TANGENT, MAX_TANGENT)
     # In units of cells: the track enters at `start` and leaves at `start + span`.
-    span = 2 * half_thickness * tangent / grid.pitch
+    span = depth[:, None] * tangent / grid.pitch
     start = (middle + grid.origin) / grid.pitch - span / 2
     cluster, at = _cut_at_cell_edges(start, span)
     begins = np.flatnonzero(at == 0.0)
     end = np.append(at[1:], 1.0)
     end[begins[1:] - 1] = 1.0
     cell = np.floor(start[cluster] + span[cluster] * ((at + end) / 2)[:, None]).astype(np.int64)
-    length = 2 * half_thickness * np.sqrt(1 + (tangent**2).sum(axis=1))
+    length = depth * np.sqrt(1 + (tangent**2).sum(axis=1))
     charge = length[cluster] * (end - at) * _draw_losses(len(at), rng) + rng.normal(0, CELL_NOISE, len(at))
     on_module = ((cell >= 0) & (cell < grid.size[cluster])).all(axis=1)
     return _apply_threshold(cluster, cell, np.where(on_module, charge, -np.inf), len(span))

@@ -32,7 +32,9 @@ class Layout:
         field: Magnetic field along +z.
         pitch_u: Cell size along u.
         pitch_v: Cell size along v.
-        half_thickness: Half of the active silicon (what `module_t` of a TrackML file is).
+        half_thickness: Half of a module's thickness (what `module_t` of a TrackML file is).
+        barrel_depth: Silicon that collects charge in the barrel: half the thickness, as in real clusters.
+        endcap_depth: The same in endcap modules.
         radii: Barrel layers.
         half_u: Half width of a barrel module.
         half_v: Half length of every module.
@@ -50,7 +52,9 @@ class Layout:
     field: float = 2.0
     pitch_u: float = 0.05
     pitch_v: float = 0.06
-    half_thickness: float = 0.1
+    half_thickness: float = 0.15
+    barrel_depth: float = 0.15
+    endcap_depth: float = 0.3
     radii: tuple[float, ...] = (33.0, 72.0, 114.0, 168.0)
     half_u: float = 8.0
     half_v: float = 36.0
@@ -78,6 +82,7 @@ class ModuleTable:
         min_half_u: (M,) half width at −half_v.
         max_half_u: (M,) half width at +half_v.
         half_v: (M,).
+        depth: (M,) silicon that collects charge.
     """
 
     volume_id: IntArray
@@ -88,6 +93,7 @@ class ModuleTable:
     min_half_u: FloatArray
     max_half_u: FloatArray
     half_v: FloatArray
+    depth: FloatArray
 
     def __len__(self) -> int:
         return len(self.volume_id)
@@ -262,4 +268,5 @@ def _table(
         min_half_u,
         max_half_u,
         np.full(n, layout.half_v),
+        np.full(n, layout.barrel_depth if volume == BARREL_VOLUME else layout.endcap_depth),
     )

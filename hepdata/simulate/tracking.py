@@ -117,7 +117,7 @@ def _measure(crossings: Crossings, detector: Detector, rng: np.random.Generator)
     along_normal = np.where(np.abs(local[:, 2]) > 1e-9, local[:, 2], 1e-9)
     middle = np.stack(to_local(detector, crossings.module, crossings.position), axis=1)
     tangent = local[:, :2] / along_normal[:, None]
-    cells = ionise(grid, middle, tangent, detector.layout.half_thickness, rng)
+    cells = ionise(grid, middle, tangent, detector.modules.depth[crossings.module], rng)
     centre = find_centres(cells, grid)
     return detector.modules.to_global(crossings.module, centre[:, 0], centre[:, 1]), cells
 

@@ -88,7 +88,7 @@ def test_a_file_as_out_is_one_line_and_exit_code_2(tmp_path):
 
 
 def test_a_killed_run_leaves_whole_events_and_the_same_command_finishes_the_job(tmp_path):
-    arguments = ["--events", "12", "--hits-per-event", "3000"]
+    arguments = ["--events", "8", "--hits-per-event", "2000"]
     process = subprocess.Popen(
         [*COMMAND, "simulate", "tracking", str(tmp_path / "killed"), *arguments],
         stdout=subprocess.DEVNULL,

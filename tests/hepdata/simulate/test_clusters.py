@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hepdata.simulate.clusters import CELL_NOISE, THRESHOLD, Grid, find_centres, ionise, make_noise
 
 PITCH = (0.05, 0.06)
-HALF_THICKNESS = 0.1
+DEPTH = 0.2
 
 
 def make_square(n: int, half: float = 3.0) -> Grid:
@@ -16,7 +16,7 @@ def make_square(n: int, half: float = 3.0) -> Grid:
 def cross(middle, tangent, seed=0):
     grid = make_square(len(middle))
     return grid, ionise(
-        grid, np.array(middle), np.array(tangent), HALF_THICKNESS, np.random.default_rng(seed)
+        grid, np.array(middle), np.array(tangent), np.full(len(middle), DEPTH), np.random.default_rng(seed)
     )
 
 
@@ -24,7 +24,7 @@ def test_a_perpendicular_track_leaves_one_cell_and_is_measured_at_its_middle():
     grid, cells = cross([(0.02, 0.01)], [(0.0, 0.0)])
     assert (cells.ch0.tolist(), cells.ch1.tolist()) == ([60], [50])
     np.testing.assert_allclose(find_centres(cells, grid), [(0.025, 0.03)])
-    assert cells.value[0] == pytest.approx(2 * HALF_THICKNESS, rel=0.6)
+    assert cells.value[0] == pytest.approx(DEPTH, rel=0.6)
 
 
 def test_a_track_leaves_the_cells_counted_by_hand():
@@ -42,11 +42,11 @@ def test_cells_are_those_of_a_finely_sampled_track(seed):
     u, v = rng.uniform(-2, 2, 2)
     tan_u, tan_v = rng.normal(0, 3, 2)
     _, cells = cross([(u, v)], [(tan_u, tan_v)], seed)
-    depth = (np.arange(40_000) + 0.5) / 40_000 * 2 * HALF_THICKNESS - HALF_THICKNESS
+    depth = (np.arange(40_000) + 0.5) / 40_000 * DEPTH - DEPTH / 2
     ch0 = np.floor((u + depth * tan_u + 3.0) / PITCH[0]).astype(int)
     ch1 = np.floor((v + depth * tan_v + 3.0) / PITCH[1]).astype(int)
     sampled, counts = np.unique(np.stack([ch0, ch1], axis=1), axis=0, return_counts=True)
-    path = counts / 40_000 * 2 * HALF_THICKNESS * np.sqrt(1 + tan_u**2 + tan_v**2)
+    path = counts / 40_000 * DEPTH * np.sqrt(1 + tan_u**2 + tan_v**2)
     expected = {tuple(cell): length for cell, length in zip(sampled.tolist(), path, strict=True)}
     found = dict(
         zip(zip(cells.ch0.tolist(), cells.ch1.tolist(), strict=True), cells.value.tolist(), strict=True)
@@ -65,7 +65,7 @@ def test_charge_follows_the_length_of_the_track():
         middle = rng.uniform(-1, 1, (n, 2))
         _, cells = cross(middle, np.full((n, 2), (0.0, tangent)), seed=6)
         mean = np.bincount(cells.cluster, cells.value, n).mean()
-        assert mean == pytest.approx(2 * HALF_THICKNESS * np.hypot(1, tangent), rel=0.05)
+        assert mean == pytest.approx(DEPTH * np.hypot(1, tangent), rel=0.05)
 
 
 def test_the_resolution_is_that_of_the_pitch():
@@ -110,4 +110,4 @@ def test_noise_is_small_connected_and_on_the_module():
     same = np.diff(cells.cluster) == 0
     steps = np.abs(np.diff(cells.ch0)) + np.abs(np.diff(cells.ch1))
     assert np.all(steps[same] == 1)
-    assert np.bincount(cells.cluster, cells.value).mean() < HALF_THICKNESS * 2
+    assert np.bincount(cells.cluster, cells.value).mean() < DEPTH

@@ -16,7 +16,8 @@ def frame(table) -> pd.DataFrame:
 def join(event, detector) -> pd.DataFrame:
     """Hits with their truth and module."""
     hits = frame(event.hits).merge(frame(event.truth), on="hit_id", validate="1:1")
-    return hits.merge(frame(describe_detector(detector)), on=HIT, how="left", validate="m:1")
+    modules = frame(describe_detector(detector)).assign(depth=detector.modules.depth)
+    return hits.merge(modules, on=HIT, how="left", validate="m:1")
 
 
 def to_local(hits: pd.DataFrame, x: str, y: str, z: str) -> np.ndarray:
@@ -108,7 +109,7 @@ def test_the_extent_of_a_cluster_tells_the_crossing_angle(axis, channel, pitch, 
     hits = hits[hits.particle_id > 0]
     local = to_local(hits, "tpx", "tpy", "tpz")
     tangent = np.abs(local[:, axis] / local[:, 2])
-    expected = 1 + 2 * hits.module_t * tangent / hits[pitch]
+    expected = 1 + hits.depth * tangent / hits[pitch]
     assert np.corrcoef(expected, hits.extent)[0, 1] > (0.75, 0.97)[axis]
     mean = hits.extent.groupby(pd.cut(expected, [1, 2, 3, 5, 9, 17])).mean()
     wanted = expected.groupby(pd.cut(expected, [1, 2, 3, 5, 9, 17])).mean()
@@ -121,7 +122,7 @@ def test_charge_follows_the_path_and_noise_has_little(large_event, detector):
     hits = join(large_event, detector)
     hits["charge"] = hits.hit_id.map(frame(large_event.cells).groupby("hit_id").value.sum())
     local = to_local(hits, "tpx", "tpy", "tpz")
-    path = 2 * hits.module_t * np.linalg.norm(local, axis=1) / np.abs(local[:, 2])
+    path = hits.depth * np.linalg.norm(local, axis=1) / np.abs(local[:, 2])
     is_noise = hits.particle_id == 0
     assert np.corrcoef(path[~is_noise], hits.charge[~is_noise])[0, 1] > 0.9
     assert hits.charge[is_noise].median() < 0.7 * hits.charge[~is_noise].median()
