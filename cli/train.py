@@ -8,6 +8,7 @@ from .frame import LazyGroup, run
 
 # name: (module, one line of help), in the order in which a user meets them
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": (".train_demo", "The whole path on simulated events, in a few minutes."),
     "fit": (".train_fit", "Train a model on a dataset."),
     "eval": (".train_eval", "How good a trained model is."),
     "theory": (".train_theory", "Error against computation of kernel approximations."),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -22,6 +22,7 @@ from hept.config import ModelConfig, TrainConfig, check_config
 from hept.model import HEPT
 from hept.network import Network, PlainMLP
 from hept.published import load_published
+from hept.systems.registry import Frame, build_model
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
 N_CLASSES = 8
@@ -80,7 +81,7 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
             class_feature=class_feature,
             dropout=model.dropout,
         )
-    else:
+    elif model.kind == "hept":
         body = HEPT(
             len(features),
             len(coords),
@@ -95,6 +96,26 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
             n_classes=n_classes,
             class_feature=class_feature,
             dropout=model.dropout,
+        )
+    else:
+        body = build_model(
+            model.kind,
+            Frame(
+                len(features),
+                len(coords),
+                model.out_dim,
+                n_layers=model.n_layers,
+                hidden_dim=model.hidden_dim,
+                n_heads=model.n_heads,
+                block_size=model.block_size,
+                n_tables=model.n_tables,
+                n_regions=model.n_regions,
+                n_neighbors=model.n_neighbors,
+                head="classification" if is_classifier else "embedding",
+                n_classes=n_classes,
+                class_feature=class_feature,
+                dropout=model.dropout,
+            ),
         )
     signed_log = [features.index(name) for name in config.data.signed_log if name in features]
     return Network(body, len(features), signed_log=signed_log)
@@ -158,6 +179,20 @@ def load_model(source: str | Path) -> TrainedModel:
             remedy=f"use another, for instance {LAST} of the same run, or train again",
         ) from error
     return TrainedModel(network.eval(), config.task, card.features, card.coords, config, str(path))
+
+
+def forget_training(trained: TrainedModel, *, seed: int) -> TrainedModel:
+    """The same network with newly drawn weights: what training is measured against.
+
+    The preparation of the features is kept; it comes from the data, not from training.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = build_network(trained.config, trained.features, trained.coords)
+    known = trained.network.state_dict()
+    prepared = {name: known[name] for name in ("is_log", "shift", "scale")}
+    network.load_state_dict(prepared, strict=False)
+    return replace(trained, network=network.eval(), source=f"{trained.source} before training")
 
 
 def _published(path: Path) -> TrainedModel:

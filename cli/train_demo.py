@@ -1,0 +1,109 @@
+"""`hept-train demo`: the whole path on simulated events, by the commands that a user would type."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import time
+from pathlib import Path
+
+import click
+
+from hepdata.errors import InputError
+
+from . import data, train
+from .frame import LazyGroup, json_option, write_json
+from .tables import console, print_table
+
+_MARK = ".hept-demo"
+# One headline figure per task, as in the paper.
+_HEADLINE = {"tracking": ("AP@k, hits of particles with pT > 0.9 GeV", "ap@0.9"), "pileup": ("AUC", "auc")}
+
+
+@click.command("demo")
+@click.argument("out", type=click.Path(path_type=Path, file_okay=False), default=Path("demo"))
+@click.option("--events", default=60, show_default=True, type=click.IntRange(20), help="Events of each kind.")
+@click.option("--epochs", type=click.IntRange(1), help="Training epochs.  [default: the demo presets']")
+@click.option("--seed", default=1, show_default=True, help="Of the simulated events.")
+@json_option
+def command(out: Path, events: int, epochs: int | None, seed: int, json_path: Path | None) -> None:
+    r"""Simulate, build, train, evaluate and draw, all into the folder OUT.
+
+    Shows each command before it runs; a demo that is already in OUT is made anew.
+
+    \b
+    Example:
+      hept-train demo demo
+    """
+    begun = time.perf_counter()
+    _clear(out)
+    settings = f" --set epochs={epochs}" if epochs else ""
+    sample = f"--events {events} --seed {seed}"
+    place = shlex.quote(str(out))
+    for line in (
+        f"hept-data simulate tracking {place}/raw/tracking {sample} --hits-per-event 1500",
+        f"hept-data build tracking {place}/raw/tracking {place}/tracking --workers 2",
+        f"hept-data info {place}/tracking",
+        f"hept-data simulate pileup {place}/raw/pileup.root {sample} --pileup 10",
+        f"hept-data build pileup {place}/raw/pileup.root {place}/pileup --workers 2",
+        f"hept-data info {place}/pileup",
+        f"hept-train fit {place}/tracking --preset tracking-demo --out {place}/runs/tracking{settings}",
+        f"hept-train fit {place}/pileup --preset pileup-demo --out {place}/runs/pileup{settings}",
+    ):
+        _run(line)
+    _show(out, json_path, begun)
+
+
+def _clear(out: Path) -> None:
+    if out.exists() and any(out.iterdir()):
+        if not (out / _MARK).exists():
+            raise InputError(
+                out,
+                found="a folder with other things in it",
+                expected="a new folder, or one that a demo was made in",
+                remedy="choose another folder",
+            )
+        shutil.rmtree(out)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / _MARK).touch()
+
+
+def _run(line: str) -> None:
+    console.print(f"\n[bold cyan]$ {line}[/]", highlight=False, soft_wrap=True)
+    program, *arguments = shlex.split(line)
+    groups: dict[str, LazyGroup] = {"hept-data": data.group, "hept-train": train.group}
+    groups[program].main(arguments, prog_name=program, standalone_mode=False)
+
+
+def _show(out: Path, json_path: Path | None, begun: float) -> None:
+    from hepdata import open_dataset
+    from hept.checkpoint import forget_training, load_model
+    from hept.evaluator import evaluate
+
+    from .demo_pictures import draw_demo
+
+    rows: list[tuple[str, str, float, float]] = []
+    paths: list[Path] = []
+    for task, (label, key) in _HEADLINE.items():
+        dataset = open_dataset(out / task)
+        trained = load_model(out / "runs" / task)
+        untrained = forget_training(trained, seed=0)
+        before, after = evaluate(untrained, dataset), evaluate(trained, dataset)
+        rows.append((task, label, before[key], after[key]))
+        paths += draw_demo(out / "pictures", dataset, trained, untrained, out / "runs" / task)
+    console.print()
+    print_table(
+        "What training gained, on events the model has not seen",
+        ("task", "measure", "untrained", "trained"),
+        [(task, label, f"{before:.3f}", f"{after:.3f}") for task, label, before, after in rows],
+    )
+    console.print(f"{len(paths)} pictures in {out / 'pictures'}:", highlight=False, soft_wrap=True)
+    for path in paths:
+        console.print(f"  {path.name}", highlight=False, soft_wrap=True)
+    seconds = time.perf_counter() - begun
+    console.print(f"The whole path took {seconds:.0f} s.", highlight=False)
+    results = {
+        task: {"measure": _HEADLINE[task][1], "untrained": before, "trained": after}
+        for task, _, before, after in rows
+    }
+    write_json(json_path, {"seconds": seconds, "pictures": paths, **results})
