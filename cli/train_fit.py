@@ -17,6 +17,15 @@ from .tables import console, print_table
 @click.argument("dataset", required=False)
 @click.option("--preset", metavar="NAME", help="Preset, or a .yaml file of your own.")
 @click.option(
+    "--model",
+    "kind",
+    metavar="NAME",
+    help="Another system than HEPT, matched to it in parameters: reformer, smyrf, hyperattn, performer, flt, "
+    "scatterbrain, pointtrans, flatformer, gcn, dgcnn, gravnet, gatedgnn, random, performer-khept, "
+    "smyrf-khept, flatformer-khept, exact, mlp, or an ablation: hept-dot, or-only, or-only-tied, or-and, "
+    "or-and-tied.",
+)
+@click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, as model.n_tables=5."
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN", help="Run folder to make.")
@@ -33,6 +42,7 @@ from .tables import console, print_table
 def command(
     dataset: str | None,
     preset: str | None,
+    kind: str | None,
     overrides: tuple[str, ...],
     out: Path | None,
     resume: Path | None,
@@ -47,6 +57,7 @@ def command(
     Examples:
       hept-train fit data/tracking --preset tracking-demo --out runs/a
       hept-train fit data/tracking --preset tracking-6k --set model.n_tables=5 --out runs/b
+      hept-train fit data/tracking --preset tracking-demo --model gravnet --out runs/c
       hept-train fit --resume runs/a
     """  # noqa: D301
     # Imported here: torch takes seconds, and `--help` should not.
@@ -56,10 +67,10 @@ def command(
 
     config: TrainConfig
     if resume is not None:
-        if preset or overrides or out:
+        if preset or overrides or out or kind:
             raise InputError(
                 "hept-train fit --resume",
-                found="--preset, --set or --out beside it",
+                found="--preset, --model, --set or --out beside it",
                 expected="the settings of the run, which are in its folder",
                 remedy="leave them out, or begin a new run",
             )
@@ -69,7 +80,8 @@ def command(
     else:
         if dataset is None or preset is None or out is None:
             raise click.UsageError("give DATASET, --preset and --out, or --resume RUN")
-        config, location, run = load_config(preset, list(overrides)), dataset, out
+        chosen = [f"model.kind={kind}"] if kind else []
+        config, location, run = load_config(preset, [*overrides, *chosen]), dataset, out
     with ProgressBar() as progress:
         result = fit(
             config,

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from hepdata.errors import InputError, nearest_name
 from hepdata.schema import Task
+from hept.systems.catalog import find_system
 
 PRESETS = Path(__file__).parent / "presets"
 
@@ -25,7 +26,7 @@ class _Section(BaseModel):
 class ModelConfig(_Section):
     """The network."""
 
-    kind: Literal["hept", "mlp"] = "hept"
+    kind: str = "hept"
     kernel: Literal["rbf", "dot"] = "rbf"
     n_layers: int = Field(default=4, ge=1)
     hidden_dim: int = Field(default=24, ge=1)
@@ -33,8 +34,14 @@ class ModelConfig(_Section):
     block_size: int = Field(default=100, ge=1)
     n_tables: int = Field(default=3, ge=1)
     n_regions: int = Field(default=150, ge=1)
+    n_neighbors: int = Field(default=64, ge=1)
     out_dim: int = Field(default=12, ge=1)
     dropout: float = Field(default=0.1, ge=0, lt=1)
+
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, kind: str) -> str:
+        return find_system(kind).name
 
 
 class DataConfig(_Section):

@@ -63,7 +63,8 @@ def draw_orthogonal(n_heads: int, n_random: int, dim: int) -> Tensor:
     # The factorisation prefers signs; with those of the diagonal put back, all directions are as likely.
     square = (square * upper.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]).mT
     length = torch.randn(n_heads, groups, dim, dim).norm(dim=-1, keepdim=True)
-    return (square * length).flatten(1, 2)[:, :n_random]
+    directions: Tensor = (square * length).flatten(1, 2)[:, :n_random]
+    return directions
 
 
 def log_features(x: Tensor, directions: Tensor, kernel: Kernel) -> Tensor:
