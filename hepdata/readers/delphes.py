@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import uproot
 
 from hepdata.errors import HeptError, InputError
@@ -176,7 +177,7 @@ def count_entries(
             size = f"{branch}_size"
             name = size if size in tree else f"{branch}.{min(leaves)}"
             value = tree[name].array(entry_start=entry, entry_stop=entry + 1, library="np")[0]
-            counts[branch] = int(value) if name == size else len(value)
+            counts[branch] = int(value) if name == size else int(np.size(value))
     except Exception as error:
         raise unreadable(where, error) from error
     return counts

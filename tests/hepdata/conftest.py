@@ -47,7 +47,11 @@ def write_delphes(tmp_path: Path) -> Callable[..., str]:
             for leaf in events[0]
         }
         with uproot.recreate(path, compression=compression) as file:
-            tree = file.mktree("Delphes", {key: column.type.content for key, column in columns.items()})
+            tree = file.mktree(
+                "Delphes",
+                {key: column.type.content for key, column in columns.items()},
+                counter_name=lambda counted: f"n{counted.replace('.', '_')}",
+            )
             tree.extend(columns)
         return str(path)
 

@@ -1,0 +1,280 @@
+"""Pileup builds: what is stored equals what uproot reads, whatever the workers, steps and interruptions."""
+
+import pickle
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import uproot
+import vector
+
+import hepdata
+from hepdata.errors import HeptError, InputError
+from hepdata.pipeline.pileup import PRESETS, PileupConfig, PileupSource, with_changes
+from hepdata.pipeline.run import build_dataset
+from hepdata.simulate.pileup_file import write_pileup
+from hepdata.storage.manifest import Manifest
+
+DEFAULT = PRESETS["pileup-10k"]
+LEAVES = {
+    "pt": "PT",
+    "eta": "Eta",
+    "phi": "Phi",
+    "px": "Px",
+    "py": "Py",
+    "energy": "E",
+    "rapidity": "Rapidity",
+    "charge": "Charge",
+}
+
+
+def open_sample(*files, **changes):
+    return PileupSource.open([str(file) for file in files], with_changes("pileup-10k", **changes))
+
+
+def clouds_of(source):
+    return [answer for _, answer in source.read_clouds(source.list_events())]
+
+
+def stored_clouds(out):
+    dataset = hepdata.open_dataset(out)
+    clouds = [dataset[split][i] for split in ("train", "valid", "test") for i in range(len(dataset[split]))]
+    return sorted(clouds, key=lambda cloud: cloud.event_id)
+
+
+@pytest.fixture(scope="module")
+def built(pileup_file, tmp_path_factory):
+    """One build in one process."""
+    return build_dataset(open_sample(pileup_file), tmp_path_factory.mktemp("built") / "dataset")
+
+
+def test_stored_points_are_those_of_the_file(pileup_file, built):
+    tree = uproot.open(pileup_file)["Delphes"]
+    read = {leaf: tree[f"PF.{leaf}"].array(library="np") for leaf in (*LEAVES.values(), "IsPU")}
+    clouds = stored_clouds(built.out)
+    assert [cloud.event_id for cloud in clouds] == list(range(12))
+    for number, cloud in enumerate(clouds):
+        order = cloud.index_in_source
+        assert sorted(order) == list(range(len(read["PT"][number])))
+        for name, leaf in LEAVES.items():
+            np.testing.assert_array_equal(cloud.columns[name], read[leaf][number][order], err_msg=name)
+        np.testing.assert_array_equal(cloud.is_leading, read["IsPU"][number][order] == 0)
+
+
+@pytest.mark.parametrize("wanted", ["pf", "particle-flow-candidate"])
+def test_real_file_through_storage(shared, tmp_path, wanted):
+    path = shared / "data" / "delphes" / "ttbar_PU50_PF_small_6ev.root"
+    build_dataset(open_sample(path, branches=wanted), tmp_path / "dataset")
+    branch = "PF" if wanted == "pf" else "ParticleFlowCandidate"
+    tree = uproot.open(path)["Delphes"]
+    read = {leaf: tree[f"{branch}.{leaf}"].array(library="np") for leaf in ("PT", "Eta", "Phi", "E", "IsPU")}
+    for cloud in stored_clouds(tmp_path / "dataset"):
+        number, order = cloud.event_id, cloud.index_in_source
+        assert cloud.n_points == len(read["PT"][number])
+        for name, leaf in (("pt", "PT"), ("eta", "Eta"), ("phi", "Phi"), ("energy", "E")):
+            np.testing.assert_array_equal(cloud.columns[name], read[leaf][number][order])
+        np.testing.assert_array_equal(cloud.is_leading, read["IsPU"][number][order] == 0)
+        assert all(np.isfinite(cloud.columns[name]).all() for name in LEAVES)
+
+
+def test_unlabelled_real_file_without_pileup(shared, tmp_path):
+    path = shared / "data" / "delphes" / "coffea_delphes.root"
+    summary = build_dataset(open_sample(path, is_labelled=False), tmp_path / "dataset")
+    tree = uproot.open(path)["Delphes"]
+    branches = ("EFlowTrack", "EFlowPhoton", "EFlowNeutralHadron")
+    n_read = sum(tree[f"{branch}_size"].array(library="np").sum() for branch in branches)
+    n_beam = np.sum(np.abs(np.concatenate(tree["EFlowTrack.Eta"].array(library="np"))) > 20)
+    assert n_beam > 0
+    assert (summary.n_points, summary.n_dropped) == (n_read - n_beam, n_beam)
+    assert "is_leading" not in [column.name for column in Manifest.read(summary.out).columns]
+
+
+def test_kinematics_close(shared):
+    path = shared / "data" / "delphes" / "ttbar_PU50_PF_small_6ev.root"
+    for wanted in ("pf", "particle-flow-candidate"):
+        for (cloud,) in clouds_of(open_sample(path, branches=wanted)):
+            np.testing.assert_allclose(np.hypot(cloud.px, cloud.py), cloud.pt, rtol=1e-5)
+            central = np.abs(cloud.eta) < 6
+            momentum = cloud.pt.astype(float) * np.cosh(cloud.eta.astype(float))
+            assert np.all(cloud.energy[central] >= momentum[central] * (1 - 1e-5))
+            oracle = vector.array(
+                {
+                    "pt": cloud.pt[central].astype(float),
+                    "eta": cloud.eta[central].astype(float),
+                    "phi": cloud.phi[central].astype(float),
+                    "E": np.maximum(cloud.energy, momentum)[central].astype(float),
+                }
+            )
+            # E and p_z are single precision in the file: the difference grows towards the beam.
+            np.testing.assert_allclose(cloud.rapidity[central], oracle.rapidity, atol=0.05)
+
+
+@pytest.mark.parametrize("step_bytes", [1, 60_000, 10**9])
+def test_steps_change_nothing(pileup_file, tmp_path, built, step_bytes):
+    summary = build_dataset(open_sample(pileup_file, step_bytes=step_bytes), tmp_path / "dataset")
+    assert summary.fingerprint == built.fingerprint
+
+
+def test_workers_change_nothing(pileup_file, tmp_path, built):
+    summary = build_dataset(open_sample(pileup_file), tmp_path / "dataset", workers=2)
+    assert summary.fingerprint == built.fingerprint
+    assert Manifest.read(summary.out) == Manifest.read(built.out)
+
+
+@pytest.mark.slow
+def test_dask_changes_nothing(pileup_file, tmp_path, built):
+    summary = build_dataset(open_sample(pileup_file), tmp_path / "dataset", engine="dask", workers=2)
+    assert Manifest.read(summary.out) == Manifest.read(built.out)
+
+
+def test_killed_and_continued(pileup_file, tmp_path, built):
+    script = tmp_path / "killed.py"
+    script.write_text(
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from hepdata.pipeline.pileup import PileupConfig, PileupSource\n"
+        "from hepdata.pipeline.run import build_dataset\n"
+        "class Killer:\n"
+        "    done = 0\n"
+        "    def start(self, *a): pass\n"
+        "    def finish(self): pass\n"
+        "    def advance(self, steps=1, note=''):\n"
+        "        self.done += steps\n"
+        "        if self.done >= 7: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "source = PileupSource.open([sys.argv[1]], PileupConfig())\n"
+        "build_dataset(source, Path(sys.argv[2]), progress=Killer())\n"
+    )
+    out = tmp_path / "dataset"
+    command = [sys.executable, str(script), str(pileup_file), str(out)]
+    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    assert not out.exists()
+    summary = build_dataset(open_sample(pileup_file), out)
+    assert summary.n_resumed > 0
+    assert summary.fingerprint == built.fingerprint
+
+
+def test_events_are_numbered_through_the_files(pileup_file, tmp_path):
+    other = write_pileup(tmp_path / "other.root", events=3, pileup=2, seed=8).path
+    source = open_sample(other, pileup_file)
+    events = source.list_events()
+    assert [event.event_id for event in events] == list(range(15))
+    assert [event.source for event in events] == ["other.root"] * 3 + ["pileup.root"] * 12
+    alone = clouds_of(open_sample(pileup_file))
+    for (cloud,), (expected,) in zip(clouds_of(source)[3:], alone, strict=True):
+        assert cloud.event_id == expected.event_id + 3
+        for name in expected.columns:
+            np.testing.assert_array_equal(cloud.columns[name], expected.columns[name])
+
+
+def test_any_choice_of_events_in_any_order(pileup_file, tmp_path):
+    other = write_pileup(tmp_path / "other.root", events=3, pileup=2, seed=8).path
+    source = open_sample(other, pileup_file)
+    events = source.list_events()
+    chosen = [events[i] for i in (14, 2, 3, 4, 9, 0)]
+    answers = list(source.read_clouds(chosen))
+    assert [event for event, _ in answers] == chosen
+    assert [clouds[0].event_id for _, clouds in answers] == [14, 2, 3, 4, 9, 0]
+
+
+def test_max_events_stops_in_the_order_of_the_files(pileup_file, tmp_path):
+    other = write_pileup(tmp_path / "other.root", events=3, pileup=2, seed=8).path
+    source = PileupSource.open([str(other), str(pileup_file)], DEFAULT, max_events=5)
+    assert source.n_events == (3, 2)
+    assert len(source.list_events()) == 5
+
+
+def test_a_source_travels(pileup_file):
+    source = open_sample(pileup_file)
+    assert pickle.loads(pickle.dumps(source)) == source
+
+
+def test_empty_events_are_skipped_and_counted(write_delphes, make_particles, tmp_path):
+    events = [make_particles(0 if number in (2, 5) else 20, number) for number in range(8)]
+    summary = build_dataset(open_sample(write_delphes({"PF": events})), tmp_path / "dataset")
+    assert summary.n_events == 6
+    assert [(entry.event_id, entry.reason) for entry in summary.skipped] == [
+        (2, "no points"),
+        (5, "no points"),
+    ]
+
+
+def test_dropped_points_are_counted_in_the_manifest(write_delphes, make_particles, tmp_path):
+    eta = [*np.linspace(-2, 2, 18), 999.9, -4.5]
+    events = [make_particles(20, number, Eta=eta) for number in range(5)]
+    source = open_sample(write_delphes({"PF": events}), max_eta=3.0)
+    summary = build_dataset(source, tmp_path / "dataset")
+    manifest = Manifest.read(summary.out)
+    assert manifest.configuration["n_dropped"] == summary.n_dropped == 10
+    assert manifest.configuration["source"]["max_abs_eta"] == 3.0
+
+
+def test_an_unknown_neutral_is_another_class(write_delphes, make_particles):
+    events = [make_particles(3, PID=[12, 0, 3322], Charge=[0, 0, 0], IsPU=[0, 1, 1]) for _ in range(2)]
+    (cloud,) = clouds_of(open_sample(write_delphes({"PF": events})))[0]
+    assert sorted(cloud.pid_class) == [6, 7, 7]
+
+
+def test_bad_events_stop_or_are_skipped(write_delphes, make_particles, tmp_path):
+    events = [make_particles(20, number) for number in range(6)]
+    events[1]["PT"][4] = np.nan
+    events[4]["Phi"] = events[4]["Phi"][:-1]
+    path = write_delphes({"PF": events})
+    with pytest.raises(InputError, match=r"card.root, entry 1: found nan as pt of particle 4"):
+        build_dataset(open_sample(path), tmp_path / "stopped")
+    assert not (tmp_path / "stopped").exists()
+    summary = build_dataset(open_sample(path), tmp_path / "skipped", on_error="skip")
+    assert summary.n_events == 4
+    assert [entry.event_id for entry in summary.skipped] == [1, 4]
+    assert "20 of PF." in summary.skipped[1].reason or "19 of PF." in summary.skipped[1].reason
+
+
+def test_a_file_that_goes_away_is_reported_for_its_events(pileup_file, tmp_path):
+    copy = tmp_path / "copy.root"
+    copy.write_bytes(pileup_file.read_bytes())
+    source = open_sample(copy)
+    copy.unlink()
+    answers = clouds_of(source)
+    assert len(answers) == 12
+    assert all(isinstance(answer, HeptError) and "no such file" in str(answer) for answer in answers)
+
+
+def test_nothing_is_written_for_a_sample_that_is_refused(write_delphes, make_particles, tmp_path):
+    path = write_delphes({"PF": [make_particles(6, IsPU=[0] * 6)]})
+    with pytest.raises(InputError, match="no pileup particle in the first 1 events"):
+        open_sample(path)
+    assert clouds_of(open_sample(path, is_labelled=False))[0][0].n_points == 6
+
+
+def test_files_of_one_build_must_have_the_same_leaves(pileup_file, write_delphes, make_particles):
+    particles = make_particles(4)
+    del particles["Px"]
+    with pytest.raises(InputError, match=r"card.root: found no leaf PF.Px"):
+        open_sample(pileup_file, write_delphes({"PF": [particles]}))
+
+
+def test_a_sample_without_events(tmp_path):
+    with uproot.recreate(tmp_path / "none.root") as file:
+        file.mktree("Delphes", {f"PF.{leaf}": "var * float32" for leaf in ("PT", "Eta", "Phi", "Charge")})
+    with pytest.raises(InputError, match="found no events"):
+        open_sample(tmp_path / "none.root")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_eta": 0.0}, "--max-eta: found 0.0; expected above 0 and below 100"),
+        ({"max_eta": 999.0}, "--max-eta: found 999.0"),
+        ({"scored_pt": -1.0}, "--scored-pt: found -1.0; expected 0 GeV or more"),
+        ({"step_bytes": 0}, "--step-size: found 0; expected at least 1 byte"),
+    ],
+)
+def test_bad_settings(pileup_file, changes, message):
+    with pytest.raises(InputError, match=message):
+        open_sample(pileup_file, **changes)
+
+
+def test_the_preset_is_the_default():
+    assert with_changes("pileup-10k") == DEFAULT == PileupConfig()
+    assert with_changes("pileup-10k", max_eta=3.0).cuts.max_eta == 3.0
