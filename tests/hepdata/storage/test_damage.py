@@ -227,9 +227,10 @@ def test_a_writer_killed_anywhere_leaves_no_dataset(tmp_path):
         from conftest import _make_dataset
         import hepdata.loader.dataset, hepdata.storage.hdf5
         count = 0
+        STEPS = ("open", "os.rename", "os.mkdir", "os.rmdir", "os.remove")
         def watch(event, arguments):
             global count
-            if event in ("open", "os.rename", "os.mkdir", "os.rmdir", "os.remove") and target in str(arguments):
+            if event in STEPS and target in str(arguments):
                 count += 1
                 if count == deadly:
                     os.kill(os.getpid(), signal.SIGKILL)
