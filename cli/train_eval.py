@@ -19,7 +19,7 @@ from .tables import print_table
 @click.option("--split", default="test", show_default=True, help="Split to evaluate on.")
 @json_option
 def command(model: Path, dataset: str | None, split: str, json_path: Path | None) -> None:
-    """Evaluate MODEL (a run folder, a weights file or the published checkpoint) on DATASET.
+    r"""Evaluate MODEL (a run folder, a weights file or the published checkpoint) on DATASET.
 
     Without DATASET, a run folder is evaluated on the dataset that it was trained on.
 
@@ -27,17 +27,22 @@ def command(model: Path, dataset: str | None, split: str, json_path: Path | None
     Examples:
       hept-train eval runs/a
       hept-train eval tracking-60k-model.pt data/tracking --split test --json metrics.json
-    """  # noqa: D301
+    """
     from hept.evaluator import evaluate
 
-    location = dataset if dataset is not None else _dataset_of(model)
+    location = dataset if dataset is not None else dataset_of(model)
     with ProgressBar() as progress:
         metrics = evaluate(model, location, split, progress=progress)
     print_table(f"{model} on {location}, {split}", ("metric", "value"), list(metrics.items()))
     write_json(json_path, metrics)
 
 
-def _dataset_of(model: Path) -> str:
+def dataset_of(model: Path) -> str:
+    """The dataset that a run folder was trained on.
+
+    Raises:
+        InputError: Not a run folder.
+    """
     from hept.run_folder import RunFolder
 
     if not (model / "run.json").exists():

@@ -51,7 +51,7 @@ def command(
     nodes: int,
     json_path: Path | None,
 ) -> int:
-    """Train a model on DATASET.
+    r"""Train a model on DATASET.
 
     \b
     Examples:
@@ -59,7 +59,7 @@ def command(
       hept-train fit data/tracking --preset tracking-6k --set model.n_tables=5 --out runs/b
       hept-train fit data/tracking --preset tracking-demo --model gravnet --out runs/c
       hept-train fit --resume runs/a
-    """  # noqa: D301
+    """
     # Imported here: torch takes seconds, and `--help` should not.
     from hept.config import TrainConfig, load_config
     from hept.run_folder import RunFolder

@@ -20,7 +20,7 @@ class Clustering:
     Attributes:
         method: `dbscan` joins points closer than `eps`; `hdbscan` finds its own scale, point group by point
             group.
-        eps: Largest distance of neighbours in a track (DBSCAN); tracks closer than it are joined (HDBSCAN).
+        eps: Largest distance of neighbours in a track (DBSCAN alone).
         min_points: Smallest neighbourhood of a track's core point (DBSCAN), smallest track (HDBSCAN).
     """
 
@@ -60,7 +60,5 @@ def cluster(
     if method == "dbscan":
         found = DBSCAN(eps=eps, min_samples=min_points).fit_predict(embeddings)
     else:
-        found = HDBSCAN(
-            min_cluster_size=min_points, min_samples=2, cluster_selection_epsilon=eps, copy=True
-        ).fit_predict(embeddings)
+        found = HDBSCAN(min_cluster_size=min_points, min_samples=2, copy=True).fit_predict(embeddings)
     return np.asarray(found, dtype=np.int64)

@@ -1,0 +1,55 @@
+"""`hept-train tune-clustering`: choose how embeddings become tracks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from .frame import json_option, write_json
+from .progress import ProgressBar
+from .tables import console, print_table
+from .train_eval import dataset_of
+
+
+@click.command("tune-clustering")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("dataset", required=False)
+@click.option("--split", default="valid", show_default=True, help="Split to try on.")
+@click.option("--max-clouds", default=20, show_default=True, type=click.IntRange(1), help="Clouds to try on.")
+@json_option
+def command(run: Path, dataset: str | None, split: str, max_clouds: int, json_path: Path | None) -> None:
+    r"""Try clusterings of RUN's embeddings, and keep the best in the run folder.
+
+    The best finds the most particles above 0.9 GeV (double majority) on the validation split.
+
+    \b
+    Example:
+      hept-train tune-clustering runs/a
+    """
+    from hepdata.loader.dataset import open_dataset
+    from hept.checkpoint import load_model
+    from hept.tuning import save_clustering, tune_clustering
+
+    trained = load_model(run)
+    opened = open_dataset(dataset if dataset is not None else dataset_of(run))
+    with ProgressBar() as progress:
+        trials = tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=progress)
+    rows = [
+        (
+            f"{t.clustering.method}, {t.clustering.min_points} points",
+            t.clustering.eps,
+            t.efficiency,
+            t.rates["efficiency_lhc"],
+            t.rates["efficiency_perfect"],
+            t.rates["fake_rate_double_majority"],
+        )
+        for t in trials[:8]
+    ]
+    header = ("clustering", "eps", "double majority", "LHC", "perfect", "fake rate")
+    print_table("Tracks above 0.9 GeV found by the best clusterings", header, rows)
+    write_json(json_path, [asdict(trial) for trial in trials])
+    if run.is_dir():
+        save_clustering(run, trials[0].clustering)
+        console.print(f"The first is kept in {run}: eval, predict and report use it.", highlight=False)
