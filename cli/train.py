@@ -11,6 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (".train_demo", "The whole path on simulated events, in a few minutes."),
     "fit": (".train_fit", "Train a model on a dataset."),
     "eval": (".train_eval", "How good a trained model is."),
+    "tune-clustering": (".train_tune_clustering", "Choose how embeddings become tracks."),
     "theory": (".train_theory", "Error against computation of kernel approximations."),
 }
 
