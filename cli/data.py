@@ -12,6 +12,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "build": (".data_build", "Build a dataset from raw events."),
     "inspect": (".data_inspect", "Show what a Delphes file has and which preset fits."),
     "info": (".data_info", "Show what a dataset holds."),
+    "validate": (".data_validate", "Check every byte and every cloud of a dataset."),
+    "convert": (".data_convert", "Write a dataset in the other format."),
+    "merge": (".data_merge", "Put datasets that were built apart into one."),
+    "plot": (".data_plot", "Draw a dataset: distributions and events."),
 }
 
 group = LazyGroup(

@@ -68,7 +68,6 @@ def _about(manifest: Manifest) -> InfoTable:
     size = sum(shard.bytes for shard in shards)
     statistics = manifest.statistics()
     n_pairs = statistics.n_positives + statistics.n_negatives
-    pairs = manifest.configuration.get("pairs") if manifest.has_pairs else "none"
     rows: list[tuple[Cell, ...]] = [
         ("task", manifest.task),
         ("format", f"{manifest.file_format}, version {manifest.format_version}"),
@@ -76,7 +75,7 @@ def _about(manifest: Manifest) -> InfoTable:
         ("bytes", size),
         ("bytes per point", _ratio(size, statistics.n_points)),
         ("bytes per stored pair, all else included", _ratio(size, n_pairs)),
-        ("pair definition", pairs if isinstance(pairs, str) else "stored"),
+        ("pair definition", _pair_definition(manifest)),
         ("features", " ".join(entry.column for entry in manifest.features)),
         ("coordinates", " ".join(entry.column for entry in manifest.coordinates)),
         ("source files", len(manifest.sources)),
@@ -85,6 +84,13 @@ def _about(manifest: Manifest) -> InfoTable:
         ("fingerprint", manifest.fingerprint[:16]),
     ]
     return InfoTable("dataset", ("", "value"), tuple(rows))
+
+
+def _pair_definition(manifest: Manifest) -> str:
+    source = manifest.configuration.get("source")
+    pairs = source.get("pairs") if isinstance(source, dict) else None
+    definition = pairs.get("definition") if isinstance(pairs, dict) else pairs
+    return str(definition or "unknown") if manifest.has_pairs else "none"
 
 
 def _splits(manifest: Manifest) -> InfoTable:

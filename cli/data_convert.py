@@ -1,0 +1,50 @@
+"""`hept-data convert`: Parquet to HDF5 and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from hepdata.storage.convert import convert_dataset
+from hepdata.storage.manifest import Manifest
+
+from .progress import ProgressBar
+from .tables import format_bytes
+
+
+@click.command("convert")
+@click.argument("dataset", metavar="DATASET")
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(["parquet", "hdf5"]),
+    help="Format of OUT; the other one where not given.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["gzip", "none"]),
+    default="gzip",
+    show_default=True,
+    help="Of HDF5 files: none is about ten times larger with pairs, and several times faster to read.",
+)
+def command(
+    dataset: str,
+    out: Path,
+    file_format: Literal["parquet", "hdf5"] | None,
+    compression: Literal["gzip", "none"],
+) -> None:
+    """Write DATASET in the other format to the new folder OUT; nothing is lost.
+
+    \b
+    Example:
+      hept-data convert tracking-60k tracking-60k-h5 --format hdf5
+    """  # noqa: D301 (click takes the backspace as "keep these lines")
+    if file_format is None:
+        file_format = "hdf5" if Manifest.read(dataset).file_format == "parquet" else "parquet"
+    with ProgressBar() as progress:
+        manifest = convert_dataset(dataset, out, file_format, compression=compression, progress=progress)
+    size = sum(shard.bytes for shards in manifest.splits.values() for shard in shards)
+    click.echo(f"{out}: {manifest.statistics().n_clouds:,} clouds in {file_format}, {format_bytes(size)}")

@@ -1,0 +1,29 @@
+"""`hept-data merge`: datasets built apart become one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hepdata.storage.merge import merge_datasets
+
+from .progress import ProgressBar
+
+
+@click.command("merge")
+@click.argument("datasets", metavar="DATASET…", nargs=-1, required=True)
+@click.argument("out", type=click.Path(path_type=Path))
+def command(datasets: tuple[str, ...], out: Path) -> None:
+    """Put the clouds of several DATASETs into the new folder OUT.
+
+    They must have been built with the same configuration, from different events.
+
+    \b
+    Example:
+      hept-data merge machine1/tracking machine2/tracking tracking
+    """  # noqa: D301 (click takes the backspace as "keep these lines")
+    with ProgressBar() as progress:
+        manifest = merge_datasets(datasets, out, progress=progress)
+    sizes = ", ".join(f"{split} {manifest.statistics(split).n_clouds:,}" for split in manifest.splits)
+    click.echo(f"{out}: {manifest.statistics().n_clouds:,} clouds ({sizes})")

@@ -1,0 +1,45 @@
+"""`hept-data validate`: is every byte and every cloud of a dataset as it should be?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hepdata.errors import JobError
+from hepdata.storage.validate import validate_dataset
+
+from .frame import json_option, write_json
+from .progress import ProgressBar
+
+MAX_SHOWN = 50
+
+
+@click.command("validate")
+@click.argument("dataset", metavar="DATASET")
+@json_option
+def command(dataset: str, json_path: Path | None) -> None:
+    """Check DATASET: checksums, schema, ids, labels, pair lists, NaN, ranges, splits, duplicates.
+
+    Prints every finding with its shard, event and remedy; exits with 1 where there is one.
+
+    \b
+    Example:
+      hept-data validate tracking-60k
+    """  # noqa: D301 (click takes the backspace as "keep these lines")
+    with ProgressBar() as progress:
+        findings = validate_dataset(dataset, progress=progress)
+    write_json(json_path, [asdict(finding) for finding in findings])
+    for finding in findings[:MAX_SHOWN]:
+        click.echo(str(finding))
+    if len(findings) > MAX_SHOWN:
+        click.echo(f"… and {len(findings) - MAX_SHOWN} more; --json FILE writes all")
+    if findings:
+        raise JobError(
+            dataset,
+            found=f"{len(findings)} problem{'s' if len(findings) > 1 else ''}",
+            expected="none",
+            remedy="see the lines above",
+        )
+    click.echo(f"{dataset}: all well")
