@@ -51,7 +51,7 @@ def draw_demo(
     epochs = [float(row["epoch"]) for row in rows]
     curves = {
         label: (epochs, [float(row[name]) for row in rows])
-        for label, name in (("training", "train_loss"), ("validation", "loss"))
+        for label, name in (("training", "train_loss"), ("validation", "valid_loss"))
     }
     draw_loss(panel, curves, title=f"{trained.task}: loss")
     paths.append(save_figure(figure, folder / f"{trained.task}-loss.png"))

@@ -78,6 +78,7 @@ class ProgressBar:
                 f"{self._description}: {self._done}/{self._total}, {rate:.3g} {self._unit}s/s, "
                 f"{left:.0f} s left {note}".rstrip(),
                 highlight=False,
+                soft_wrap=True,
             )
 
     def finish(self) -> None:
