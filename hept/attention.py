@@ -110,6 +110,8 @@ class HEPTAttention(nn.Module):
         Returns:
             (N, hidden_dim).
         """
+        if x.shape[0] == 0:
+            return x
         value = self._split(self.w_v(x))
         # Half precision would scramble hashes and distances; values and the linear layers around stand it.
         with torch.autocast(x.device.type, enabled=False):
@@ -122,7 +124,7 @@ class HEPTAttention(nn.Module):
     def omega(self) -> Tensor:
         """The weight ω > 0 of the squared distance in each coordinate: (H, P)."""
         omega = self.omega_terms.sum(1).clamp(max=50).exp().sum(-1)
-        return omega[:, list(self.omega_of_coord)]
+        return torch.stack([omega.select(1, i) for i in self.omega_of_coord], 1)
 
     def _query_and_key(self, x: Tensor, coords: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
         """(H, N, D) twice."""
@@ -130,7 +132,7 @@ class HEPTAttention(nn.Module):
         key = query if self.w_k is None else self._split(self.w_k(x))
         if self.kernel == "dot":
             return _lift_dot(query, key, clouds)
-        place = (2 * self.omega()).sqrt()[:, None] * lift_periodic(coords, self.periods)  # (H, N, P)
+        place = (2 * self.omega()).sqrt().unsqueeze(1) * lift_periodic(coords, self.periods)  # (H, N, P)
         query = torch.cat([query, place], -1)
         return query, query if self.w_k is None else torch.cat([key, place], -1)
 
@@ -154,7 +156,7 @@ def _lift_dot(query: Tensor, key: Tensor, clouds: Clouds) -> tuple[Tensor, Tenso
         largest = square.new_zeros(square.shape[0], clouds.n_clouds)
         largest = largest.scatter_reduce(1, index, square.detach(), "amax")
         # A little more than the largest, where the root would have no finite slope.
-        lifted.append((1.01 * largest.gather(1, index) + 1e-6 - square).sqrt()[..., None])
+        lifted.append((1.01 * largest.gather(1, index) + 1e-6 - square).sqrt().unsqueeze(-1))
     zero = torch.zeros_like(lifted[0])
     return torch.cat([query, lifted[0], zero], -1), torch.cat([key, zero, lifted[1]], -1)
 

@@ -43,22 +43,24 @@ def cut_into_blocks(clouds: Clouds, block_size: int) -> Blocks:
 
     block = torch.arange(n_blocks, device=device)
     cloud = torch.searchsorted(last, block, right=True).clamp(max=clouds.n_clouds - 1)  # (K,)
-    start = _block_start(clouds, per_cloud, cloud, block - first[cloud])
-    end = _block_start(clouds, per_cloud, cloud, block - first[cloud] + 1)
-    end = torch.where(block < last[-1], end, start)
+    i = block - first.index_select(0, cloud)
+    start = _block_start(clouds, per_cloud, cloud, i)
+    end = torch.where(block < per_cloud.sum(), _block_start(clouds, per_cloud, cloud, i + 1), start)
     offset = torch.arange(size, device=device)
-    is_filled = offset < (end - start)[:, None]  # (K, S)
-    position = (start[:, None] + offset).minimum((end - 1).maximum(start)[:, None])
+    is_filled = offset < (end - start).unsqueeze(1)  # (K, S)
+    position = (start.unsqueeze(1) + offset).minimum((end - 1).maximum(start).unsqueeze(1))
     position = position.clamp(max=max(clouds.n_points - 1, 0))
 
     # The block of the point of rank r: the largest i with ⌊i·n/blocks⌋ ≤ r.
-    rank = torch.arange(clouds.n_points, device=device) - clouds.offsets[clouds.index]
-    mine = ((rank + 1) * per_cloud[clouds.index] - 1) // clouds.sizes[clouds.index]
-    begin = _block_start(clouds, per_cloud, clouds.index, mine) - clouds.offsets[clouds.index]
-    slot = (first[clouds.index] + mine) * size + rank - begin
+    position_of_point = torch.arange(clouds.n_points, device=device)
+    rank = position_of_point - clouds.spread(clouds.offsets)
+    mine = ((rank + 1) * clouds.spread(per_cloud) - 1) // clouds.spread(clouds.sizes)
+    begin = _block_start(clouds, per_cloud, clouds.index, mine)
+    slot = (clouds.spread(first) + mine) * size + position_of_point - begin
     return Blocks(position, is_filled, slot)
 
 
 def _block_start(clouds: Clouds, per_cloud: Tensor, cloud: Tensor, i: Tensor) -> Tensor:
     """Sorted position at which the i-th block of a cloud begins: ⌊i·n/blocks⌋ behind the cloud's first."""
-    return clouds.offsets[cloud] + i * clouds.sizes[cloud] // per_cloud[cloud].clamp(min=1)
+    offset, n, n_blocks = (of.index_select(0, cloud) for of in (clouds.offsets, clouds.sizes, per_cloud))
+    return offset + i * n // n_blocks.clamp(min=1)

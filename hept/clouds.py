@@ -38,6 +38,10 @@ class Clouds:
         """Clouds in the batch, empty ones included."""
         return self.sizes.shape[0]
 
+    def spread(self, per_cloud: Tensor) -> Tensor:
+        """A value of each cloud (..., B), or of each border (B+1,), at the cloud's points: (..., N)."""
+        return per_cloud.index_select(-1, self.index)
+
     @classmethod
     def from_offsets(cls, offsets: Tensor, n_points: int) -> Clouds:
         """Describe a batch of `n_points` points cut at `offsets`.
@@ -55,8 +59,9 @@ class Clouds:
             _check_values(offsets, n_points)
         points = torch.arange(n_points, device=offsets.device)
         # Clouds that end at or before a point lie behind it, empty ones too.
-        index = torch.searchsorted(offsets[1:].contiguous(), points, right=True)
-        return cls(offsets, offsets.diff(), index)
+        begin, end = offsets.narrow(0, 0, offsets.shape[0] - 1), offsets.narrow(0, 1, offsets.shape[0] - 1)
+        index = torch.searchsorted(end.contiguous(), points, right=True)
+        return cls(offsets, end - begin, index)
 
 
 def _check_values(offsets: Tensor, n_points: int) -> None:

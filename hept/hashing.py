@@ -46,7 +46,7 @@ def rank_in_cloud(values: Tensor, clouds: Clouds) -> Tensor:
     index = clouds.index.expand(values.shape)
     order = sort_by(index, values, n_codes=clouds.n_clouds)
     # Sorted by cloud first, each cloud stays on its own stretch of the axis.
-    rank = torch.arange(values.shape[-1], device=values.device) - clouds.offsets[clouds.index]
+    rank = torch.arange(values.shape[-1], device=values.device) - clouds.spread(clouds.offsets)
     return torch.empty_like(order).scatter_(-1, order, rank.expand(order.shape))
 
 
@@ -56,10 +56,10 @@ def joint_rank_in_cloud(first: Tensor, second: Tensor, clouds: Clouds) -> tuple[
     index = torch.cat([clouds.index, clouds.index])
     values = torch.cat([first, second], -1)
     order = sort_by(index.expand(values.shape), values, n_codes=clouds.n_clouds)
-    begin = 2 * clouds.offsets[index[order]]
+    begin = 2 * clouds.offsets.take(index.take(order))
     rank = torch.arange(2 * n, device=first.device) - begin
     ranks = torch.empty_like(order).scatter_(-1, order, rank)
-    return ranks[..., :n], ranks[..., n:]
+    return ranks.narrow(-1, 0, n), ranks.narrow(-1, n, n)
 
 
 def rotate_rank(rank: Tensor, turn: Tensor, cut: Tensor, clouds: Clouds) -> Tensor:
@@ -74,10 +74,10 @@ def rotate_rank(rank: Tensor, turn: Tensor, cut: Tensor, clouds: Clouds) -> Tens
     Returns:
         (C, H, N) int64.
     """
-    is_before = (turn < cut[..., None]).long()  # (C, H, N)
+    is_before = (turn < cut.unsqueeze(-1)).long()  # (C, H, N)
     n_before = is_before.new_zeros(*cut.shape, clouds.n_clouds)
     n_before.scatter_add_(-1, clouds.index.expand(is_before.shape), is_before)
-    return torch.remainder(rank - n_before[..., clouds.index], clouds.sizes[clouds.index])
+    return torch.remainder(rank - clouds.spread(n_before), clouds.spread(clouds.sizes))
 
 
 def bucket_of_rank(rank: Tensor, n_ranks: Tensor, buckets: Tensor, clouds: Clouds) -> Tensor:
@@ -93,8 +93,8 @@ def bucket_of_rank(rank: Tensor, n_ranks: Tensor, buckets: Tensor, clouds: Cloud
         (C, H, N) int64.
     """
     # The published weights were trained with sizes of float32, by multiplication: ⌈n · (1/B)⌉.
-    per_bucket = torch.ceil(n_ranks.float() * buckets.float().reciprocal()[..., None])  # (C, H, n_clouds)
-    return rank // per_bucket.long().clamp(min=1)[..., clouds.index]
+    per_bucket = torch.ceil(n_ranks.float() * buckets.float().reciprocal().unsqueeze(-1))  # (C, H, n_clouds)
+    return rank // clouds.spread(per_bucket.long().clamp(min=1))
 
 
 def sort_by(code: Tensor, value: Tensor, *, n_codes: float) -> Tensor:

@@ -11,6 +11,8 @@ Axes: N points, H heads, C tables, D dimensions of a query, V of a value, K bloc
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -27,14 +29,13 @@ def attend_grouped(
     query: Tensor, key: Tensor, value: Tensor, query_order: Tensor, key_order: Tensor, blocks: Blocks
 ) -> Tensor:
     """What `attend_eager` computes, fast and small on a CPU; the same arguments and result."""
-    out: Tensor = _forward(
+    out: Tensor = _attend(
         query, key, value, query_order, key_order, blocks.position, blocks.is_filled, blocks.slot
     )[0]
     return out
 
 
-@torch.library.custom_op("hept::grouped_attention", mutates_args=())
-def _forward(
+def compute_forward(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -44,6 +45,7 @@ def _forward(
     is_filled: Tensor,
     slot: Tensor,
 ) -> tuple[Tensor, Tensor]:
+    """Outputs (H, N, V) and normalisations (H, N)."""
     n_tables, n_heads, n_points = query_order.shape
     out = value.new_empty(value.shape)
     total = value.new_empty(n_heads, n_points)
@@ -63,8 +65,7 @@ def _forward(
     return out, total
 
 
-@_forward.register_fake
-def _(
+def _shape_forward(
     query: Tensor,
     key: Tensor,  # noqa: ARG001
     value: Tensor,
@@ -77,8 +78,7 @@ def _(
     return value.new_empty(value.shape), value.new_empty(query.shape[:2])
 
 
-@torch.library.custom_op("hept::grouped_attention_backward", mutates_args=())
-def _backward(
+def compute_backward(
     grad: Tensor,
     out: Tensor,
     total: Tensor,
@@ -91,6 +91,7 @@ def _backward(
     is_filled: Tensor,
     slot: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of queries, keys and values from that of the output."""
     n_tables, n_heads, _ = query_order.shape
     grads = query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
     filled = is_filled.repeat(n_tables, 1)[..., None].to(value.dtype)  # (C·K, S, 1)
@@ -112,8 +113,7 @@ def _backward(
     return grads
 
 
-@_backward.register_fake
-def _(
+def _shape_backward(
     grad: Tensor,  # noqa: ARG001
     out: Tensor,  # noqa: ARG001
     total: Tensor,  # noqa: ARG001
@@ -147,7 +147,8 @@ class _Group:
         self.weight = value.new_empty(self.n_blocks, size, size)
         # exp of less is subnormal, which costs a processor hundreds of cycles; far below EPSILON all the
         # same.
-        self.floor = 0.86 * torch.log(torch.tensor(torch.finfo(value.dtype).tiny)).item()
+        self.floor = 0.86 * math.log(torch.finfo(value.dtype).tiny)
+        self.least = value.new_full((64,), self.floor).exp_()[0]
 
     def ranges(self, n_blocks: int) -> list[tuple[int, int]]:
         """The groups of so many blocks."""
@@ -171,7 +172,8 @@ class _Group:
         """Gradients at the slots of the group last weighed, from that of its sums d_sum (G, S, V+1)."""
         n, d = weight.shape[0], self.dim
         torch.bmm(weight.mT, d_sum[..., :-1], out=d_v)
-        d_logit = torch.bmm(d_sum, v.mT).mul_(weight)  # (G, S, S)
+        # Below the floor the kernel is flat: an outlier's huge difference must meet an exact 0.
+        d_logit = torch.bmm(d_sum, v.mT).mul_(weight.sub_(self.least))  # (G, S, S)
         q = self.q[:n, :, :d].to(weight.dtype)
         k = self.k[:n, :d].mT.to(weight.dtype)
         # −½‖q−k‖² changes by (k−q)·dq and (q−k)·dk.
@@ -214,8 +216,11 @@ def _save(
 def _differentiate(
     ctx: torch.autograd.function.BackwardCFunction, grad: Tensor, _: Tensor
 ) -> tuple[Tensor | None, ...]:
-    grads = _backward(grad, *ctx.saved_tensors)
-    return (*grads, None, None, None, None, None)
+    return (*_pull_back(grad, *ctx.saved_tensors), None, None, None, None, None)
 
 
-_forward.register_autograd(_differentiate, setup_context=_save)
+_attend = torch.library.custom_op("hept::grouped_attention", compute_forward, mutates_args=())
+_attend.register_fake(_shape_forward)
+_pull_back = torch.library.custom_op("hept::grouped_attention_backward", compute_backward, mutates_args=())
+_pull_back.register_fake(_shape_backward)
+_attend.register_autograd(_differentiate, setup_context=_save)

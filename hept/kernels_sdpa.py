@@ -34,19 +34,18 @@ def attend_sdpa(
     v = gather_slots(value, key_order, blocks)  # (C, H, K, S, V)
     n_values = v.shape[-1]
     # Columns [v, 1, 0] and, for the null key, [0, 0, 1]: sums of the kernel, and what they were divided by.
-    v = functional.pad(functional.pad(v, (0, 1), value=1.0), (0, 1, 0, 1))
-    is_null = torch.arange(v.shape[-2], device=v.device) == v.shape[-2] - 1
-    v = torch.cat([v[..., :-1], v[..., -1:] + is_null.to(v.dtype)[:, None]], -1)
+    null = functional.pad(torch.zeros_like(v.narrow(-2, 0, 1)), (0, 1))
+    null = functional.pad(null, (0, 1), value=1.0)
+    v = torch.cat([functional.pad(functional.pad(v, (0, 1), value=1.0), (0, 1)), null], -2)
     k = functional.pad(k, (0, 0, 0, 1))
     width = max(q.shape[-1], v.shape[-1])
-    q, k, v = (functional.pad(rows, (0, width - rows.shape[-1])).flatten(0, 1) for rows in (q, k, v))
-    fused = functional.scaled_dot_product_attention(
-        q.flatten(0, 1)[:, None], k.flatten(0, 1)[:, None], v.flatten(0, 1)[:, None], scale=1.0
-    )
-    fused = torch.unflatten(fused[:, 0], 0, (*query_order.shape[:2], -1))  # (C, H, K, S, width)
-    sums = fused[..., : n_values + 1] / fused[..., n_values + 1, None]
-    summed = return_to_points(sums, query_order, blocks)
-    return summed[..., :-1] / (summed[..., -1:] + query_order.shape[0] * EPSILON)
+    q, k, v = (functional.pad(rows, (0, width - rows.shape[-1])) for rows in (q, k, v))
+    fused = functional.scaled_dot_product_attention(_as_batch(q), _as_batch(k), _as_batch(v), scale=1.0)
+    fused = fused.view(q.shape)  # (C, H, K, S, width)
+    # No kernel exceeds 1, so Z ≤ S; rounding may pretend more where an outlier is in the block.
+    divided_by = fused.narrow(-1, n_values + 1, 1).clamp(min=1 / (q.shape[-2] + 1))
+    sums = fused.narrow(-1, 0, n_values + 1) / divided_by
+    return _normalise(return_to_points(sums, query_order, blocks), query_order.shape[0])
 
 
 def attend_flex(
@@ -55,19 +54,17 @@ def attend_flex(
     """What `attend_eager` computes, by FlexAttention; the same arguments and result. Fused on CUDA only."""
     q, k = _logit_columns(query, key, query_order, key_order, blocks)
     v = gather_slots(value, key_order, blocks)  # (C, H, K, S, V)
-    shape = query_order.shape[:2]
+    shape = q.shape[:-1]
     # Its kernels want head sizes that are powers of two.
     q, k = (functional.pad(rows, (0, _surplus(rows.shape[-1]))) for rows in (q, k))
     n_values = v.shape[-1]
     v = functional.pad(v, (0, _surplus(n_values)))
-    out, lse = _flex(*(rows.flatten(0, 2)[:, None] for rows in (q, k, v)))
-    out = torch.unflatten(out[:, 0, :, :n_values], 0, (*shape, -1))  # (C, H, K, S, V)
-    lse = torch.unflatten(lse[:, 0, :, None], 0, (*shape, -1))  # (C, H, K, S, 1)
-    # Tables merge by their log-sum-exp; EPSILON takes part as one more table, whose value is 0.
-    floor = math.log(query_order.shape[0] * EPSILON)
-    total = lse.clamp(min=floor - 50).exp()
+    out, lse = _flex(*(_as_batch(rows) for rows in (q, k, v)))
+    out = out.narrow(-1, 0, n_values).reshape(*shape, n_values)  # (C, H, K, S, V)
+    # Tables merge by their log-sum-exp: Σ_c e^lse·out over Σ_c e^lse. No kernel exceeds 1, so e^lse ≤ S.
+    total = lse.clamp(max=math.log(shape[-1])).exp().view(*shape, 1)
     summed = return_to_points(torch.cat([out * total, total], -1), query_order, blocks)
-    return summed[..., :-1] / (summed[..., -1:] + math.exp(floor))
+    return _normalise(summed, query_order.shape[0])
 
 
 def _logit_columns(
@@ -76,21 +73,34 @@ def _logit_columns(
     """[q, 1, −½q²] and [k, −½k², 1] at the slots, around the block's middle: (C, H, K, S, D+2) twice."""
     q = gather_slots(query, query_order, blocks)
     k = gather_slots(key, key_order, blocks)
-    middle = k[..., k.shape[-2] // 2, None, :].detach()
+    middle = k.narrow(-2, k.shape[-2] // 2, 1).detach()
     q, k = q - middle, k - middle
-    k = torch.where(blocks.is_filled[..., None], k, 0.0)
+    is_filled = blocks.is_filled.unsqueeze(-1)
+    k = torch.where(is_filled, k, 0.0)
     q_half, k_half = (-0.5 * rows.square().sum(-1, keepdim=True) for rows in (q, k))
-    k_half = torch.where(blocks.is_filled[..., None], k_half, NO_WEIGHT)
+    k_half = torch.where(is_filled, k_half, NO_WEIGHT)
     return torch.cat([q, torch.ones_like(q_half), q_half], -1), torch.cat(
         [k, k_half, torch.ones_like(k_half)], -1
     )
+
+
+def _as_batch(rows: Tensor) -> Tensor:
+    """(C, H, K, S, D) as the batch, single head and sequence of fused attention: (C·H·K, 1, S, D)."""
+    return rows.flatten(0, 2).unsqueeze(1)
+
+
+def _normalise(summed: Tensor, n_tables: int) -> Tensor:
+    """n/z from [n, z]: (H, N, V) from (H, N, V+1)."""
+    n_values = summed.shape[-1] - 1
+    return summed.narrow(-1, 0, n_values) / (summed.narrow(-1, n_values, 1) + n_tables * EPSILON)
 
 
 def _flex(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """softmax(q·k)·v and log Σ exp(q·k)."""
     from torch.nn.attention.flex_attention import flex_attention
 
-    if q.device.type == "cpu" and torch.is_grad_enabled():
+    is_fake = type(q) is not Tensor and not torch.compiler.is_compiling()
+    if is_fake or (q.device.type == "cpu" and torch.is_grad_enabled()):
         # FlexAttention has no backward pass on a CPU; these are the same two results.
         logit = q @ k.mT
         return logit.softmax(-1) @ v, logit.logsumexp(-1)

@@ -173,5 +173,5 @@ class HEPT(nn.Module):
         if self.class_embedding is None:
             return features
         column = self.class_feature
-        embedded = self.class_embedding(features[:, column].long())
-        return torch.cat([features[:, :column], features[:, column + 1 :], embedded], -1)
+        before, at, after = features.tensor_split([column, column + 1], 1)
+        return torch.cat([before, after, self.class_embedding(at.squeeze(1).long())], -1)

@@ -26,7 +26,7 @@ def lift_periodic(coords: Tensor, periods: Mapping[int, float]) -> Tensor:
         return coords
     columns = []
     for column in range(coords.shape[1]):
-        x = coords[:, column, None]
+        x = coords.narrow(1, column, 1)
         if column in periods:
             radius = periods[column] / (2 * math.pi)
             columns += [radius * torch.cos(x / radius), radius * torch.sin(x / radius)]

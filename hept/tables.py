@@ -93,7 +93,7 @@ class HashTables(nn.Module):
         # Mixed radix: (cloud, last code, …, first code).
         joined = clouds.index.expand(self.n_tables, z.shape[0], -1)
         for i in reversed(range(len(codes))):
-            joined = joined * (self.regions[:, i].long() + 1)[..., None] + codes[i]
+            joined = joined * (self.regions.select(1, i).long() + 1).unsqueeze(-1) + codes[i]
         base = (self.alpha.mT @ z.mT).movedim(1, 0)  # (C, H, N)
         return sort_by(joined, base, n_codes=clouds.n_clouds * self.n_regions * 2**self.n_codes)
 
@@ -101,13 +101,13 @@ class HashTables(nn.Module):
         """One (C, H, N) for each of `and_coords`."""
         codes = []
         for i, column in enumerate(self.and_coords):
-            place = coords[:, column]
+            place = coords.select(1, column)
             if self.cuts is not None and column in self.periods:
                 place = turn_of(place, self.periods[column])
-                rank = rotate_rank(rank_in_cloud(place, clouds), place, self.cuts[:, i], clouds)
+                rank = rotate_rank(rank_in_cloud(place, clouds), place, self.cuts.select(1, i), clouds)
             else:
                 rank = rank_in_cloud(place, clouds)
-            codes.append(bucket_of_rank(rank, clouds.sizes, self.regions[:, i], clouds))
+            codes.append(bucket_of_rank(rank, clouds.sizes, self.regions.select(1, i), clouds))
         return codes
 
     def _codes_of_projections(
@@ -118,9 +118,9 @@ class HashTables(nn.Module):
         ranks = joint_rank_in_cloud(q, k, clouds)  # (H, C, M, N) twice
         codes = []
         for i in range(self.n_hidden_codes):
-            buckets = self.regions[:, len(self.and_coords) + i]
+            buckets = self.regions.select(1, len(self.and_coords) + i)
             pair = [
-                bucket_of_rank(r[:, :, i].movedim(1, 0), 2 * clouds.sizes, buckets, clouds) for r in ranks
+                bucket_of_rank(r.select(2, i).movedim(1, 0), 2 * clouds.sizes, buckets, clouds) for r in ranks
             ]
             codes.append((pair[0], pair[1]))
         return codes
