@@ -6,6 +6,7 @@ In: shard jobs; out: their notes. A shard whose worker dies is given to another 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from hepdata.errors import HeptError, InputError, JobError, missing_extra
@@ -56,11 +57,13 @@ class DaskCluster:
 
         if self.scheduler is None:
             cluster = LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None
+                n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=":0"
             )
             return Client(cluster), cluster  # type: ignore[no-untyped-call]
         try:
             if self.scheduler.endswith(".json"):
+                # Dask itself would wait without end for a file that is not there.
+                Path(self.scheduler).stat()
                 return Client(scheduler_file=self.scheduler, timeout=10), None  # type: ignore[no-untyped-call]
             return Client(self.scheduler, timeout=10), None  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TypeError) as error:

@@ -1,0 +1,72 @@
+"""The same build on a Dask cluster of real processes."""
+
+import os
+import signal
+
+import pytest
+
+from hepdata.errors import InputError
+from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+
+distributed = pytest.importorskip("distributed")
+
+
+class WorkerKiller:
+    """Kills one worker process after the first shard."""
+
+    def __init__(self, pids):
+        self.pids, self.n_events = list(pids), 0
+
+    def start(self, description, total, unit):
+        pass
+
+    def advance(self, steps=1, note=""):
+        self.n_events += steps
+        if self.pids:
+            os.kill(self.pids.pop(), signal.SIGKILL)
+            self.pids.clear()
+
+    def finish(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+    ) as cluster:
+        yield cluster
+
+
+def test_same_bytes_although_a_worker_is_killed_in_the_middle(tracking_source, cluster, tmp_path, same_bytes):
+    with distributed.Client(cluster) as client:
+        pids = client.run(os.getpid).values()
+    killer = WorkerKiller(pids)
+    build_dataset(
+        tracking_source,
+        tmp_path / "dataset",
+        engine="dask",
+        scheduler=cluster.scheduler_address,
+        progress=killer,
+    )
+    assert (killer.n_events, killer.pids) == (6, [])
+    same_bytes(tmp_path / "dataset")
+
+
+def test_an_unusable_event_is_named_from_afar(trackml_copy, cluster, tmp_path):
+    (trackml_copy / "event000001002-truth.csv").unlink()
+    source = open_tracking(trackml_copy, TRACKING_PRESETS["tracking-60k"])
+    with pytest.raises(InputError, match="event 1002: found no truth file"):
+        build_dataset(source, tmp_path / "dataset", engine="dask", scheduler=cluster.scheduler_address)
+
+
+def test_a_cluster_of_its_own(tracking_source, tmp_path, same_bytes):
+    build_dataset(tracking_source, tmp_path / "dataset", engine="dask", workers=2)
+    same_bytes(tmp_path / "dataset")
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "no address at all", "nowhere.json"])
+def test_no_scheduler_answers(tracking_source, tmp_path, address):
+    with pytest.raises(InputError, match=f"no answer from '{address}'"):
+        build_dataset(tracking_source, tmp_path / "dataset", engine="dask", scheduler=address)
