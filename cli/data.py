@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "info": (".data_info", "Show what a dataset holds."),
     "validate": (".data_validate", "Check every byte and every cloud of a dataset."),
     "convert": (".data_convert", "Write a dataset in the other format."),
+    "export": (".data_export", "Write a split as a padded HDF5 file."),
     "merge": (".data_merge", "Put datasets that were built apart into one."),
     "plot": (".data_plot", "Draw a dataset: distributions and events."),
 }

@@ -6,6 +6,7 @@ import operator
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, overload
 
@@ -21,6 +22,10 @@ from hepdata.storage.place import Place
 from hepdata.storage.reader import ShardReader, open_shard
 
 if TYPE_CHECKING:
+    import awkward as ak
+    import pandas as pd
+
+    from hepdata.loader.interop_pyg import PygDataset
     from hepdata.loader.stream import Loader
 
 # Open files per split: enough for any shuffle buffer, well below the usual limit of 1,024.
@@ -151,6 +156,38 @@ class Split:
             world_size=world_size,
         )
         return Loader(self, layout, plan, workers=workers, prefetch=prefetch, pin_memory=pin_memory)
+
+    def to_awkward(self, columns: Sequence[str] | None = None, *, pairs: bool = False) -> ak.Array:
+        """All clouds as one awkward array; see `hepdata.loader.interop_awkward`."""
+        from hepdata.loader.interop_awkward import to_awkward
+
+        return to_awkward(self, columns, pairs=pairs)
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """All points as one table; see `hepdata.loader.interop_pandas`."""
+        from hepdata.loader.interop_pandas import to_pandas
+
+        return to_pandas(self, columns)
+
+    def to_pyg(
+        self, *, features: Sequence[str] | None = None, scaled: bool = True, pairs: bool = True
+    ) -> PygDataset:
+        """The clouds as torch_geometric `Data`, for its DataLoader; see `hepdata.loader.interop_pyg`."""
+        from hepdata.loader.collate import BatchLayout
+        from hepdata.loader.interop_pyg import PygDataset
+
+        layout = BatchLayout.choose(
+            self, features=features, coords=None, select=None, scaled=scaled, pairs=pairs
+        )
+        return PygDataset(self, layout)
+
+    def to_padded_hdf5(
+        self, path: str | os.PathLike[str], max_points: int | None = None, *, scaled: bool = True
+    ) -> int:
+        """Write a padded file as weaver and JetNet users know it; see `hepdata.loader.interop_padded`."""
+        from hepdata.loader.interop_padded import export_padded
+
+        return export_padded(self, Path(path), max_points, scaled=scaled)
 
     def _locate(self, index: int) -> tuple[ShardReader, int]:
         shard = int(np.searchsorted(self._starts, index, side="right")) - 1
