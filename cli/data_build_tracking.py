@@ -76,7 +76,7 @@ def command(
     unlabelled: bool,
     **options: Any,
 ) -> None:
-    r"""Build a dataset from the TrackML events in the folder or zip RAW, in the new folder OUT.
+    """Build a dataset from the TrackML events in the folder or zip RAW, in the new folder OUT.
 
     Hits become points with positions, cluster shapes, labels and contrastive pairs. Events without truth give
     an unlabelled dataset. Stopped at any moment, the same command continues.
@@ -85,7 +85,7 @@ def command(
     Example:
       hept-data build tracking raw dataset --detectors detectors.csv --workers 2
       hept-data build tracking raw dataset-6k --preset tracking-6k --pairs published
-    """
+    """  # noqa: D301
     config = TRACKING_PRESETS[preset]
     pt_threshold = config.pt_threshold if pt_threshold is None else pt_threshold
     config = TrackingConfig(
