@@ -10,8 +10,10 @@ from .frame import LazyGroup, run
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (".train_demo", "The whole path on simulated events, in a few minutes."),
     "fit": (".train_fit", "Train a model on a dataset."),
+    "describe": (".train_describe", "Parameters and operations of a model."),
     "eval": (".train_eval", "How good a trained model is."),
     "tune-clustering": (".train_tune_clustering", "Choose how embeddings become tracks."),
+    "compare": (".train_compare", "Every system of the paper on one dataset."),
     "theory": (".train_theory", "Error against computation of kernel approximations."),
 }
 

@@ -15,6 +15,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import register_flop_formula
 
 from hept.blocks import Blocks
 from hept.kernels_eager import EPSILON
@@ -224,3 +225,20 @@ _attend.register_fake(_shape_forward)
 _pull_back = torch.library.custom_op("hept::grouped_attention_backward", compute_backward, mutates_args=())
 _pull_back.register_fake(_shape_backward)
 _attend.register_autograd(_differentiate, setup_context=_save)
+
+
+@register_flop_formula([torch.ops.hept.grouped_attention])
+def _count_flops(
+    query: torch.Size,
+    key: torch.Size,  # noqa: ARG001
+    value: torch.Size,
+    query_order: torch.Size,
+    key_order: torch.Size,  # noqa: ARG001
+    position: torch.Size,
+    *_: object,
+    **__: object,
+) -> int:
+    """Two operations a multiply-add, for torch's counter: S² products of D and V columns in each block."""
+    n_tables, n_heads, _n = query_order
+    n_blocks, size = position
+    return int(2 * n_tables * n_heads * n_blocks * size**2 * (query[-1] + value[-1]))

@@ -1,0 +1,100 @@
+"""`hept-train describe`: the size of a model and what it costs to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .frame import json_option, write_json
+from .tables import print_table
+
+if TYPE_CHECKING:
+    from torch import nn
+
+# Points of a cloud of each of the paper's datasets, about.
+TYPICAL_POINTS = {"tracking": (6_000, 60_000), "pileup": (10_000,)}
+
+
+@click.command("describe")
+@click.argument("model", metavar="MODEL")
+@click.option(
+    "--points",
+    multiple=True,
+    type=click.IntRange(min=1),
+    help="Points of a cloud; may be repeated.  [default: those of the paper's datasets]",
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting of a preset.")
+@json_option
+def command(model: str, points: tuple[int, ...], overrides: tuple[str, ...], json_path: Path | None) -> None:
+    r"""Count the parameters of MODEL and the operations of a forward pass.
+
+    MODEL is a preset, a configuration file, a run folder, a weights file or the published checkpoint. An
+    operation is one multiply-add, as in the paper's tables.
+
+    \b
+    Examples:
+      hept-train describe tracking-60k
+      hept-train describe runs/a --points 10000 --json cost.json
+    """
+    from hept.flops import count_operations, count_parameters
+
+    network, task, n_features, coords_dim = _find(model, list(overrides))
+    total, trainable = count_parameters(network)
+    costs = [
+        count_operations(network, n, n_features, coords_dim)
+        for n in points or TYPICAL_POINTS.get(task, (10_000,))
+    ]
+    rows: list[tuple[object, ...]] = [
+        ("numbers in the weights", total),
+        ("of which trainable", trainable),
+        ("features", n_features),
+        ("coordinates", coords_dim),
+    ]
+    for cost in costs:
+        rows.append((f"GFLOPs at {cost.n_points:,} points", cost.total / 1e9))
+        rows += [(f"  {part}", operations / 1e9) for part, operations in cost.parts.items()]
+    print_table(model, ("", "value"), rows)
+    content = {
+        "model": model,
+        "parameters": total,
+        "trainable": trainable,
+        "n_features": n_features,
+        "coords_dim": coords_dim,
+        "flops": [
+            {"n_points": cost.n_points, "gflops": cost.total / 1e9, "parts": cost.parts} for cost in costs
+        ],
+    }
+    write_json(json_path, content)
+
+
+def _find(model: str, overrides: list[str]) -> tuple[nn.Module, str, int, int]:
+    """The network behind a name, its task, and its numbers of features and coordinates."""
+    from hepdata.errors import InputError, nearest_name
+    from hepdata.schema import SCHEMAS
+    from hept.checkpoint import build_network, input_names, load_model
+    from hept.config import list_presets, load_config
+
+    path = Path(model)
+    if model in list_presets() or path.suffix in (".yaml", ".yml"):
+        config = load_config(model, overrides)
+        features, coords = input_names(SCHEMAS[config.task])
+        features, coords = config.data.features or features, config.data.coords or coords
+        return build_network(config, features, coords), config.task, len(features), len(coords)
+    if overrides:
+        raise InputError(
+            "--set",
+            found=f"{overrides[0]} for {model}",
+            expected="a preset or a configuration file",
+            remedy="leave it out: weights keep their settings",
+        )
+    if not path.exists():
+        raise InputError(
+            model,
+            found="no preset or file of this name",
+            expected=f"a run folder, a weights file, a .yaml file, or one of {', '.join(list_presets())}",
+            remedy=nearest_name(model, list_presets()),
+        )
+    trained = load_model(path)
+    return trained.network, trained.task, len(trained.features), len(trained.coords)
