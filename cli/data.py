@@ -11,6 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": (".data_simulate", "Simulate raw events of either kind."),
     "build": (".data_build", "Build a dataset from raw events."),
     "inspect": (".data_inspect", "Show what a Delphes file has and which preset fits."),
+    "import": (".data_import", "Turn published torch_geometric files into a dataset."),
     "info": (".data_info", "Show what a dataset holds."),
     "validate": (".data_validate", "Check every byte and every cloud of a dataset."),
     "convert": (".data_convert", "Write a dataset in the other format."),

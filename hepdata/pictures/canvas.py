@@ -32,6 +32,25 @@ def new_figure(
     return figure, list(panels)
 
 
+def new_grid(
+    n_panels: int, *, title: str = "", n_columns: int = 4, panel_size: tuple[float, float] = (3.4, 2.6)
+) -> tuple[Figure, list[Axes]]:
+    """An empty figure with `n_panels` panels in rows of `n_columns`, under one title."""
+    n_columns = min(n_columns, n_panels)
+    n_rows = -(-n_panels // n_columns)
+    figure = Figure(figsize=(panel_size[0] * n_columns, panel_size[1] * n_rows + 0.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for panel in panels:
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(colors=INK, labelsize=8)
+    for panel in panels[n_panels:]:
+        panel.set_visible(False)
+    if title:
+        figure.suptitle(title, color=INK, fontsize=11)
+    return figure, list(panels[:n_panels])
+
+
 def share_view(panels: Sequence[Axes]) -> None:
     """Give all panels the axis limits of the first, so that points can be compared by place."""
     for panel in panels[1:]:

@@ -1,0 +1,48 @@
+"""`hept-data plot`: a dataset in pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .frame import json_option, write_json
+from .progress import ProgressBar
+
+
+@click.command("plot", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("dataset", metavar="DATASET")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Folder for the PNG files.", metavar="DIR"
+)
+@click.option("--split", default="train", show_default=True, help="Which split to draw.")
+@click.option("--events", type=click.IntRange(0), default=3, show_default=True, help="Events to draw.")
+@click.option(
+    "--max-clouds",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="Clouds that enter the distributions, spread over the split.",
+)
+@json_option
+def command(
+    dataset: str, out: Path, split: str, events: int, max_clouds: int, json_path: Path | None
+) -> None:
+    """Draw the distributions of every feature and label of DATASET, and a few of its events.
+
+    \b
+    Example:
+      hept-data simulate pileup pileup.root --events 20
+      hept-data build pileup pileup.root pileup-dataset
+      hept-data plot pileup-dataset --out pictures
+    """  # noqa: D301
+    from hepdata import open_dataset
+    from hepdata.pictures.distributions import plot_dataset
+
+    with ProgressBar() as bar:
+        files = plot_dataset(
+            open_dataset(dataset), out, split=split, max_clouds=max_clouds, n_events=events, progress=bar
+        )
+    for file in files:
+        click.echo(file)
+    write_json(json_path, {"dataset": dataset, "files": files})

@@ -1,0 +1,231 @@
+"""Pictures of a whole dataset: the distribution of every feature and label, sizes, and a few events.
+
+Clouds are read one at a time; only histograms stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from hepdata.cloud import PointCloud
+from hepdata.errors import InputError
+from hepdata.loader.dataset import Dataset
+from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure, new_grid, save_figure
+from hepdata.pictures.event import draw_groups, draw_pileup
+from hepdata.pictures.histograms import Histogram, make_histogram
+from hepdata.progress import Progress, Silent
+
+# Numbers of things say nothing as a distribution.
+_IDS = frozenset({"hit_id", "index_in_source", "particle_id"})
+_GROUPS: dict[str, tuple[str, ...]] = {
+    "is_leading": ("pileup", "leading"),
+    "particle_id": ("noise", "particle"),
+}
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """What is counted once per cloud, particle or point."""
+
+    points: list[int]
+    hits_per_particle: list[NDArray[np.int64]]
+    positives: list[NDArray[np.int64]]
+    negatives: list[NDArray[np.int64]]
+
+
+def plot_dataset(
+    dataset: Dataset,
+    out: Path,
+    *,
+    split: str = "train",
+    max_clouds: int = 200,
+    n_events: int = 3,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Draw a dataset into PNG files.
+
+    Args:
+        dataset: What to draw.
+        out: Folder of the pictures, made where it is missing.
+        split: Which split.
+        max_clouds: Clouds that enter the distributions, evenly spread over the split.
+        n_events: Clouds that are drawn.
+        progress: Listener.
+
+    Returns:
+        The files: features.png, labels.png where there are labels, clouds.png, and one per event.
+
+    Raises:
+        InputError: The split is empty or does not exist, or the folder cannot be made.
+    """
+    clouds = dataset[split]
+    if not len(clouds):
+        raise InputError(
+            f"{dataset.place.location}, split {split!r}",
+            found="no clouds",
+            expected="at least one",
+            remedy="choose another --split",
+        )
+    _make_folder(out)
+    listener = progress or Silent()
+    chosen = np.unique(np.linspace(0, len(clouds) - 1, min(max_clouds, len(clouds))).astype(int))
+    listener.start("reading", len(chosen), "cloud")
+    try:
+        histograms, sizes = _fill(dataset, (clouds[int(i)] for i in chosen), listener)
+    finally:
+        listener.finish()
+    note = f"{split}: {len(chosen):,} of {len(clouds):,} clouds"
+    names = _group_names(dataset)
+    files = []
+    for title, is_label in (("features", False), ("labels", True)):
+        kind = [item for item in histograms.values() if item.column.is_label == is_label]
+        if kind:
+            # A label by group would show the group again.
+            shown = ("all",) if is_label else names
+            files.append(_draw_grid(kind, shown, f"{title} · {note}", out / f"{title}.png"))
+    files.append(_draw_sizes(sizes, note, out / "clouds.png"))
+    return files + [_draw_cloud(clouds[int(i)], out) for i in chosen[: max(n_events, 0)]]
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            out,
+            found=f"a place where no folder can be made ({error.strerror})",
+            expected="a folder for the pictures",
+            remedy="choose another --out",
+        ) from error
+
+
+def _group_names(dataset: Dataset) -> tuple[str, ...]:
+    stored = {column.name for column in dataset.schema.columns}
+    return next((names for label, names in _GROUPS.items() if label in stored), ("all",))
+
+
+def _group_of(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+    for label in _GROUPS:
+        if label in columns:
+            return np.asarray(columns[label] != 0, dtype=np.int64)
+    return np.zeros(len(columns["eta"]), dtype=np.int64)
+
+
+def _fill(
+    dataset: Dataset, clouds: Iterator[PointCloud], listener: Progress
+) -> tuple[dict[str, Histogram], _Sizes]:
+    ranges = dataset.manifest.statistics().columns
+    n_groups = len(_group_names(dataset))
+    histograms = {
+        column.name: make_histogram(column, ranges[column.name], n_groups)
+        for column in dataset.schema.columns
+        if column.name not in _IDS
+    }
+    sizes = _Sizes([], [], [], [])
+    for cloud in clouds:
+        group = _group_of(cloud.columns)
+        for name, histogram in histograms.items():
+            histogram.fill(cloud.columns[name], group)
+        sizes.points.append(cloud.n_points)
+        if "particle_id" in cloud.columns:
+            particle = cloud.columns["particle_id"]
+            sizes.hits_per_particle.append(np.unique(particle[particle != 0], return_counts=True)[1])
+        for pairs, counts in ((cloud.positives, sizes.positives), (cloud.negatives, sizes.negatives)):
+            if pairs is not None:
+                counts.append(np.diff(pairs.ptr).astype(np.int64))
+        listener.advance()
+    return histograms, sizes
+
+
+def _draw_grid(histograms: Sequence[Histogram], names: tuple[str, ...], title: str, path: Path) -> Path:
+    figure, panels = new_grid(len(histograms), title=title)
+    for panel, histogram in zip(panels, histograms, strict=True):
+        _draw_histogram(panel, histogram, names)
+    panels[0].legend(frameon=False, fontsize=8)
+    return save_figure(figure, path)
+
+
+def _draw_histogram(panel: Axes, histogram: Histogram, names: tuple[str, ...]) -> None:
+    """One panel; groups are normalised each to its own number, so that shapes compare."""
+    colors = (ACCENT,) if len(names) == 1 else (REFERENCE, SIGNAL)
+    centres = (histogram.edges[1:] + histogram.edges[:-1]) / 2
+    by_group = histogram.counts if len(names) > 1 else histogram.counts.sum(axis=0, keepdims=True)
+    for number, (name, color) in enumerate(zip(names, colors, strict=True)):
+        counts = by_group[number]
+        shares = counts / max(counts.sum(), 1)
+        if histogram.is_bars:
+            width = 0.8 / len(names)
+            shift = (number - (len(names) - 1) / 2) * width
+            panel.bar(centres + shift, shares, width, color=color, label=name)
+        else:
+            panel.stairs(shares, histogram.edges, color=color, label=name, linewidth=1.3)
+    column = histogram.column
+    if histogram.is_log:
+        panel.set_xscale("log")
+    if _spans_decades(by_group):
+        panel.set_yscale("log")
+    if column.dtype == "bool":
+        panel.set_xticks([0, 1], ["no", "yes"])
+    elif histogram.is_bars and len(centres) <= 12:
+        panel.set_xticks(centres, [f"{centre:.0f}" for centre in centres])
+    panel.set_xlabel(f"{column.name} [{column.unit}]" if column.unit else column.name, color=INK)
+    panel.set_ylabel("share", color=INK)
+
+
+def _spans_decades(counts: NDArray[np.int64]) -> bool:
+    """Whether the bins of any group differ so much that small ones would not be seen on a linear axis."""
+    return any(row.any() and row.max() > 30 * row[row > 0].min() for row in np.atleast_2d(counts))
+
+
+def _draw_sizes(sizes: _Sizes, note: str, path: Path) -> Path:
+    drawn: list[tuple[str, NDArray[Any]]] = [("points per cloud", np.array(sizes.points))]
+    for name, parts in (
+        ("hits per particle", sizes.hits_per_particle),
+        ("positive pairs per point", sizes.positives),
+        ("negative pairs per point", sizes.negatives),
+    ):
+        if parts:
+            drawn.append((name, np.concatenate(parts)))
+    figure, panels = new_figure(len(drawn), panel_size=(4.2, 3.4))
+    for panel, (name, values) in zip(panels, drawn, strict=True):
+        panel.hist(values, bins=40, color=ACCENT)
+        panel.set_xlabel(name, color=INK)
+        panel.set_ylabel("count", color=INK)
+        if _spans_decades(np.histogram(values, bins=40)[0]):
+            panel.set_yscale("log")
+    panels[0].set_title(note, fontsize=9, loc="left", color=INK)
+    return save_figure(figure, path)
+
+
+def _draw_cloud(cloud: PointCloud, out: Path) -> Path:
+    columns = cloud.columns
+    sector = f"-sector-{cloud.sector}" if cloud.sector else ""
+    path = out / f"event-{cloud.event_id:09d}{sector}.png"
+    title = f"event {cloud.event_id}, {cloud.n_points:,} points"
+    if cloud.task == "tracking":
+        figure, (panel,) = new_figure(panel_size=(8.0, 5.6))
+        group = columns.get("particle_id", np.zeros(cloud.n_points, dtype=np.int64))
+        along = columns["r"] if "particle_id" in columns else None
+        draw_groups(panel, columns["eta"], columns["phi"], group, title=title, joined_along=along)
+        return save_figure(figure, path)
+    highlight = columns.get("is_leading", np.zeros(cloud.n_points, dtype=bool)).astype(np.float64)
+    figure, (left, right) = new_figure(2, panel_size=(7.0, 5.2))
+    draw_pileup(left, columns["eta"], columns["phi"], columns["pt"], highlight, title=title)
+    scored = np.where(columns["is_scored"], highlight, np.nan)
+    draw_pileup(
+        right,
+        columns["eta"],
+        columns["phi"],
+        columns["pt"],
+        scored,
+        title="scored: neutral, pT > 0.9 GeV",
+        colorbar="leading collision" if "is_leading" in columns else "",
+    )
+    return save_figure(figure, path)

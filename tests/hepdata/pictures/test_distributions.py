@@ -1,0 +1,67 @@
+"""Pictures of datasets: the right files, not blank, for every kind of dataset."""
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+import hepdata
+from hepdata.errors import InputError
+from hepdata.pictures.distributions import plot_dataset
+from hepdata.pipeline.pileup import PileupSource, with_changes
+from hepdata.pipeline.run import SplitRule, build_dataset
+from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+
+
+def build_pileup(file, out, **changes):
+    source = PileupSource.open([str(file)], with_changes("pileup-10k", **changes))
+    build_dataset(source, out)
+    return hepdata.open_dataset(out)
+
+
+def is_drawn(path):
+    image = matplotlib.image.imread(path)
+    return len(np.unique(image[::4, ::4].sum(axis=2))) > 20
+
+
+def test_pileup(pileup_file, tmp_path):
+    dataset = build_pileup(pileup_file, tmp_path / "dataset")
+    files = plot_dataset(dataset, tmp_path / "new" / "pictures", n_events=2)
+    names = [file.name for file in files]
+    assert names[:3] == ["features.png", "labels.png", "clouds.png"]
+    assert names[3:] == ["event-000000000.png", "event-000000001.png"]
+    assert all(is_drawn(file) for file in files)
+
+
+def test_the_same_dataset_gives_the_same_pictures(pileup_file, tmp_path):
+    dataset = build_pileup(pileup_file, tmp_path / "dataset")
+    first = plot_dataset(dataset, tmp_path / "first", n_events=0)
+    second = plot_dataset(dataset, tmp_path / "second", n_events=0)
+    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
+
+
+def test_unlabelled_pileup_has_no_picture_of_labels(pileup_file, tmp_path):
+    dataset = build_pileup(pileup_file, tmp_path / "dataset", is_labelled=False)
+    files = plot_dataset(dataset, tmp_path / "pictures", n_events=1, max_clouds=2)
+    assert [file.name for file in files] == ["features.png", "clouds.png", "event-000000000.png"]
+
+
+def test_tracking(trackml_events, tmp_path):
+    build_dataset(open_tracking(trackml_events, TRACKING_PRESETS["tracking-60k"]), tmp_path / "dataset")
+    files = plot_dataset(hepdata.open_dataset(tmp_path / "dataset"), tmp_path / "pictures", n_events=1)
+    assert [file.name for file in files][:3] == ["features.png", "labels.png", "clouds.png"]
+    assert all(is_drawn(file) for file in files)
+
+
+def test_an_empty_split(pileup_file, tmp_path):
+    source = PileupSource.open([str(pileup_file)], with_changes("pileup-10k"))
+    build_dataset(source, tmp_path / "dataset", splits=SplitRule.parse("train=0-11"))
+    with pytest.raises(InputError, match=r"found no clouds|found no such split"):
+        plot_dataset(hepdata.open_dataset(tmp_path / "dataset"), tmp_path / "pictures", split="test")
+    assert not (tmp_path / "pictures").exists()
+
+
+def test_a_folder_that_cannot_be_made(pileup_file, tmp_path):
+    dataset = build_pileup(pileup_file, tmp_path / "dataset")
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match="no folder can be made"):
+        plot_dataset(dataset, tmp_path / "file" / "pictures")
