@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,12 @@ from hepdata.loader.dataset import Dataset
 from hepdata.pictures.canvas import new_figure, save_figure, share_view
 from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
 from hept.checkpoint import TrainedModel
-from hept.clustering import cluster
+from hept.clustering import Clustering, cluster
 from hept.evaluator import embed, open_split
 from hept.metrics.classification import Classification, classify
 from hept.pictures import draw_loss, draw_precision_recall
 from hept.run_folder import RunFolder
+from hept.tuning import load_clustering
 
 _SHOWN_PT = 0.5
 
@@ -42,9 +43,13 @@ def draw_demo(
     """Draw events, loss and precision–recall of one task; returns the files written."""
     before = _predict(untrained, dataset)
     after = _predict(trained, dataset)
-    draw_event = _draw_tracking_event if trained.task == "tracking" else _draw_pileup_event
-    curve = _pair_curve if trained.task == "tracking" else _score_curve
-    paths = draw_event(folder, after[0])
+    if trained.task == "tracking":
+        curve, paths = (
+            _pair_curve,
+            _draw_tracking_event(folder, after[0], load_clustering(run) or Clustering()),
+        )
+    else:
+        curve, paths = _score_curve, _draw_pileup_event(folder, after[0])
 
     figure, (panel,) = new_figure()
     rows = RunFolder(run).read_rows("metrics")
@@ -76,12 +81,12 @@ def _predict(model: TrainedModel, dataset: Dataset) -> list[Prediction]:
     return [Prediction(batch, out.float().numpy()) for out, batch in embed(model.network, loader)]
 
 
-def _draw_tracking_event(folder: Path, cloud: Prediction) -> list[Path]:
+def _draw_tracking_event(folder: Path, cloud: Prediction, clustering: Clustering) -> list[Path]:
     eta, phi, particle = cloud.column("eta"), cloud.column("phi"), cloud.column("particle_id")
     outwards = cloud.column("r") + np.abs(cloud.column("z"))
     # Soft particles are too many to tell apart by eye; they stay in the clustering and are drawn faintly.
     is_shown = cloud.column("pt") > _SHOWN_PT
-    found = name_by_majority(cluster(cloud.out), particle)
+    found = name_by_majority(cluster(cloud.out, **asdict(clustering)), particle)
     truth = np.where(is_shown, particle, 0)
     grouped = np.where(is_shown, found, 0)
 

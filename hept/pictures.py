@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL
 
+# A curve of millions of pairs has no more to show than one of this many points.
+_MOST_POINTS = 2000
+
 
 def draw_loss(
     panel: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, title: str
@@ -22,9 +25,10 @@ def draw_loss(
             epochs, losses, color=color, label=name, marker="o" if len(epochs) < 40 else "", markersize=3
         )
     panel.set_xlabel("epoch")
+    panel.xaxis.get_major_locator().set_params(integer=True)
     panel.set_ylabel("loss")
     panel.set_title(title, loc="left", fontsize=11, color=INK)
-    panel.legend(frameon=False)
+    panel.legend(frameon=False, loc="upper right")
 
 
 def draw_precision_recall(
@@ -35,15 +39,16 @@ def draw_precision_recall(
 ) -> None:
     """Draw precision against recall, one line for each of `curves` (name to precision and recall).
 
-    The first curve is the reference (an untrained model), drawn muted.
+    Recall ascends. The first curve is the reference (an untrained model), drawn muted.
     """
     for (name, (precision, recall)), color in zip(
         curves.items(), (REFERENCE, SIGNAL, ACCENT, INK), strict=False
     ):
-        panel.plot(recall, precision, color=color, label=name, linewidth=1.8)
+        shown = np.unique(np.searchsorted(recall, np.linspace(0, 1, _MOST_POINTS)).clip(max=len(recall) - 1))
+        panel.plot(recall[shown], precision[shown], color=color, label=name, linewidth=1.8)
     panel.set_xlim(0, 1)
     panel.set_ylim(0, 1.02)
     panel.set_xlabel("recall")
     panel.set_ylabel("precision")
     panel.set_title(title, loc="left", fontsize=11, color=INK)
-    panel.legend(frameon=False)
+    panel.legend(frameon=False, loc="lower left")

@@ -105,8 +105,8 @@ def draw_pileup(
 
     shades = LinearSegmentedColormap.from_list("leading", ["#9fb3c8", "#f2c14e", SIGNAL])
     aside = np.isnan(highlight)
-    area = np.clip(6.0 * pt, 2, 150)
-    panel.scatter(eta[aside], phi[aside], s=2, color=FAINT, linewidths=0, rasterized=True)
+    area = np.clip(12.0 * pt, 6, 220)
+    panel.scatter(eta[aside], phi[aside], s=5, color=FAINT, linewidths=0, rasterized=True)
     # The highlighted points last, so that the crowd does not cover them.
     order = np.flatnonzero(~aside)[np.argsort(highlight[~aside], kind="stable")]
     points = panel.scatter(
