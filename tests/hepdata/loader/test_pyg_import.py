@@ -1,0 +1,158 @@
+"""Published torch_geometric files come in: the same points, labels and pairs, whatever their order."""
+
+import pickle
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+
+from hepdata.errors import InputError
+from hepdata.loader.pyg_clouds import choose_schema, make_cloud
+from hepdata.loader.pyg_files import StoredCloud, list_clouds, read_tensors
+
+
+@pytest.fixture
+def big_cloud(make_cloud):
+    cloud = make_cloud(n_points=60, event_id=21149, sector=3)
+    # As far from the beam as pixel hits are: this is how scaled features are told from unscaled ones.
+    cloud.columns["r"][:] = np.abs(cloud.r) * 300 + 30
+    return cloud
+
+
+def import_file(path, trust=False):
+    (stored,) = list_clouds(path, trust=trust)
+    return import_stored(stored, trust)
+
+
+def import_stored(stored, trust=False):
+    tensors = read_tensors(stored, trust=trust)
+    schema = choose_schema(tensors)
+    return make_cloud(tensors, schema, event_id=stored.event_id, sector=stored.sector, where=stored.path)
+
+
+def assert_same(found, cloud):
+    back = found.index_in_source
+    for name in ("r", "z", "u", "charge_frac", "gphi"):
+        np.testing.assert_allclose(found.columns[name], cloud.columns[name][back], rtol=2e-7)
+    for name in ("eta", "phi", "layer", "particle_id", "pt", "is_reconstructable"):
+        np.testing.assert_array_equal(found.columns[name], cloud.columns[name][back])
+    for ours, theirs in ((found.positives, cloud.positives), (found.negatives, cloud.negatives)):
+        pairs = {tuple(pair) for pair in back[ours.as_edges()].T.tolist()}
+        assert pairs == {tuple(pair) for pair in theirs.as_edges().T.tolist()}
+        assert all(np.all(np.diff(ours.row(i)) > 0) for i in range(found.n_points))
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_a_dictionary_of_tensors(tmp_path, big_cloud, as_published, scaled):
+    torch.save(as_published(big_cloud, scaled=scaled), tmp_path / "data21149_s3.pt")
+    found = import_file(tmp_path)
+    assert (found.event_id, found.sector) == (21149, 3)
+    assert_same(found, big_cloud)
+    assert "n_hits" not in found.columns
+
+
+def test_points_follow_the_curve(tmp_path, big_cloud, as_published):
+    from hepdata.features.curve import curve_order
+
+    torch.save(as_published(big_cloud), tmp_path / "data1_s0.pt")
+    found = import_file(tmp_path)
+    assert curve_order(found.eta, found.phi).tolist() == list(range(60))
+
+
+def test_torch_geometric_data(tmp_path, big_cloud, as_published):
+    data = pytest.importorskip("torch_geometric.data")
+    torch.save(data.Data(**as_published(big_cloud)), tmp_path / "some.pt")
+    found = import_file(tmp_path)
+    assert (found.event_id, found.sector) == (21149, 3)
+    assert_same(found, big_cloud)
+
+
+def test_many_clouds_in_one_file(tmp_path, make_cloud, as_published):
+    data = pytest.importorskip("torch_geometric.data")
+    clouds = [make_cloud(n_points=20 + i, event_id=i // 2, sector=i % 2) for i in range(4)]
+    for cloud in clouds:
+        cloud.columns["r"][:] = np.abs(cloud.r) * 300 + 30
+    joined, slices = data.InMemoryDataset.collate([data.Data(**as_published(cloud)) for cloud in clouds])
+    torch.save((joined, slices, {"train": np.arange(3)}), tmp_path / "data-6k.pt")
+    stored = list_clouds(tmp_path)
+    assert [(entry.event_id, entry.sector) for entry in stored] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for entry, cloud in zip(stored, clouds, strict=True):
+        assert_same(import_stored(entry), cloud)
+
+
+class Anything:
+    """Stands for a class that a pickle may bring along."""
+
+
+def test_other_pickles_need_trust(tmp_path, big_cloud, as_published):
+    content = as_published(big_cloud) | {"extra": OrderedDict(bad=Anything())}
+    torch.save(content, tmp_path / "data1_s0.pt")
+    with pytest.raises(InputError, match=r"a pickle that is more than tensors.*add --trust"):
+        import_file(tmp_path)
+    assert_same(import_file(tmp_path, trust=True), big_cloud)
+
+
+def test_unlabelled_files_have_no_pairs(tmp_path, big_cloud, as_published):
+    tensors = as_published(big_cloud)
+    torch.save(
+        {name: tensors[name] for name in ("x", "layer", "point_pairs_index_rad")}, tmp_path / "data1_s0.pt"
+    )
+    found = import_file(tmp_path)
+    assert found.positives is None
+    assert "particle_id" not in found.columns
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": None}, "expected a tensor 'x'"),
+        ({"layer": None}, "expected a tensor 'layer'"),
+        ({"x": torch.zeros(60, 3)}, r"tensor x: found shape \(60, 3\)"),
+        ({"layer": torch.zeros(59)}, "tensors of different lengths"),
+        ({"point_pairs_index_rad": torch.full((2, 4), 60)}, "indices up to 60; expected"),
+    ],
+)
+def test_files_that_do_not_fit(tmp_path, big_cloud, as_published, change, message):
+    tensors = as_published(big_cloud) | change
+    torch.save(
+        {name: values for name, values in tensors.items() if values is not None}, tmp_path / "data1_s0.pt"
+    )
+    with pytest.raises(InputError, match=message):
+        import_file(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04 cut short"])
+def test_files_that_are_no_torch_files(tmp_path, content):
+    (tmp_path / "data1_s0.pt").write_bytes(content)
+    with pytest.raises(InputError, match=r"data1_s0\.pt: found a file that torch cannot read"):
+        import_file(tmp_path)
+
+
+def test_plain_pickles_are_refused(tmp_path):
+    (tmp_path / "data1_s0.pt").write_bytes(pickle.dumps(Anything()))
+    with pytest.raises(InputError, match=r"data1_s0\.pt"):
+        import_file(tmp_path)
+
+
+def test_a_file_of_something_else(tmp_path):
+    torch.save([1, 2], tmp_path / "list.pt")
+    with pytest.raises(InputError, match="found a list; expected a torch_geometric Data"):
+        list_clouds(tmp_path)
+
+
+def test_no_files(tmp_path):
+    with pytest.raises(InputError, match=r"found no \.pt files"):
+        list_clouds(tmp_path)
+
+
+def test_the_same_cloud_twice(tmp_path, big_cloud, as_published):
+    torch.save(as_published(big_cloud), tmp_path / "data21149_s3.pt")
+    torch.save(as_published(big_cloud), tmp_path / "other.pt")
+    with pytest.raises(InputError, match="event 21149, sector 3, which is in"):
+        list_clouds(tmp_path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(InputError, match="a file that torch cannot read"):
+        read_tensors(StoredCloud(str(tmp_path / "gone.pt"), 1, 0))
