@@ -1,0 +1,56 @@
+"""Train a system, or go on where it was stopped, and score it on the test split."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import torch
+
+from hepdata.loader.dataset import Dataset
+from hepdata.progress import Progress
+from hept.checkpoint import RESUME, TrainedModel, build_network
+from hept.compare.plan import Trial
+from hept.compare.store import Result
+from hept.evaluator import evaluate, make_objective, open_split, score_split
+from hept.trainer import fit
+from hept.training_data import open_training_data
+
+
+class Interrupted(Exception):
+    """The user stopped a training; its state is saved."""
+
+
+def score_trial(trial: Trial, dataset: Dataset, run: Path, progress: Progress) -> Result:
+    """Train in the folder `run` and score the best epoch; chance is scored without training.
+
+    Raises:
+        Interrupted: The user stopped the training.
+        JobError: The training diverged.
+    """
+    location = dataset.place.location
+    if trial.config.model.kind == "random":
+        return _score_untrained(trial, dataset, progress)
+    if run.exists() and not (run / RESUME).exists():
+        # Killed before its first saved state: nothing in it is worth keeping.
+        shutil.rmtree(run)
+    fitted = fit(trial.config, location, run, progress=progress, resume=run.exists())
+    if fitted.stopped == "interrupted":
+        raise Interrupted
+    scores = evaluate(run, dataset, "test", progress=progress)
+    return scores | {
+        "epochs": float(fitted.epochs),
+        "best_epoch": float(fitted.best_epoch),
+        "fit_seconds": fitted.seconds,
+    }
+
+
+def _score_untrained(trial: Trial, dataset: Dataset, progress: Progress) -> Result:
+    config = trial.config
+    data = open_training_data(config, dataset.place.location)
+    torch.manual_seed(config.seed)
+    network = build_network(config, data.features, data.coords)
+    data.prepare(network)
+    model = TrainedModel(network, config.task, data.features, data.coords, config, "random")
+    loader = open_split(model, dataset, "test", pairs=dataset.manifest.has_pairs)
+    return score_split(network, loader, make_objective(config), progress=progress) | {"epochs": 0.0}

@@ -1,0 +1,101 @@
+"""What a system costs on one cloud: time, operations and memory of training and inference.
+
+Times are medians over repeats after one to warm up. Operations are multiply-adds of matrix products, which is
+what the paper's FLOPs count.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from hepdata.loader.batch import Batch
+from hept.checkpoint import build_network
+from hept.clouds import Clouds
+from hept.compare.memory import peak_gigabytes
+from hept.compare.store import Result
+from hept.config import TrainConfig
+from hept.evaluator import make_objective
+from hept.network import Network, count_parameters
+from hept.systems.catalog import find_system
+from hept.systems.neighbors import find_neighbors
+
+
+def measure_cost(
+    config: TrainConfig, features: list[str], coords: list[str], batch: Batch, repeats: int
+) -> Result:
+    """Measure a freshly drawn network on one batch; the clock does not care what it has learned."""
+    torch.manual_seed(config.seed)
+    network = build_network(config, features, coords)
+    train, infer = training_step(network, config, batch), inference(network, batch)
+    device = batch.features.device
+    counter = FlopCounterMode(display=False)
+    network.eval()
+    with counter:
+        infer()
+    result = {
+        "points": float(len(batch.features)),
+        "parameters": float(count_parameters(network)),
+        "gmacs": counter.get_total_flops() / 2e9,
+        "test_ms": 1000 * median_seconds(infer, repeats),
+        "test_gb": peak_gigabytes(infer, device),
+        "train_ms": 1000 * median_seconds(train, repeats),
+        "train_gb": peak_gigabytes(train, device),
+    }
+    if find_system(config.model.kind).has_static_graph:
+        result["graph_ms"] = 1000 * median_seconds(graph_building(config, batch), repeats)
+    return result
+
+
+def training_step(network: Network, config: TrainConfig, batch: Batch) -> Callable[[], object]:
+    """Forward pass, loss and gradients of one batch."""
+    objective = make_objective(config, only_metric=True)
+
+    def step() -> None:
+        network.train()
+        network.zero_grad(set_to_none=True)
+        out = network(batch.features, batch.coords, batch.offsets)
+        generator = torch.Generator().manual_seed(0)
+        objective.loss(out, batch, normaliser=None, generator=generator).backward()  # type: ignore[no-untyped-call]
+
+    return step
+
+
+def inference(network: nn.Module, batch: Batch) -> Callable[[], Tensor]:
+    """The forward pass of one batch, without gradients."""
+
+    def run() -> Tensor:
+        network.eval()
+        with torch.inference_mode():
+            out: Tensor = network(batch.features, batch.coords, batch.offsets)
+        return out
+
+    return run
+
+
+def graph_building(config: TrainConfig, batch: Batch) -> Callable[[], object]:
+    """The nearest neighbours in (η, φ) that the system needs before it runs."""
+
+    def run() -> object:
+        clouds = Clouds.from_offsets(batch.offsets, len(batch.features))
+        return find_neighbors(batch.coords[:, :2], clouds, config.model.n_neighbors, is_phi_periodic=True)
+
+    return run
+
+
+def median_seconds(work: Callable[[], object], repeats: int) -> float:
+    """Median wall time of `work` over repeats, after one that warms caches."""
+    work()
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        work()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times)

@@ -1,0 +1,71 @@
+"""How much memory a piece of work takes at its peak, beyond what was there before."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+STATM = Path("/proc/self/statm")
+SECONDS_BETWEEN_LOOKS = 0.001
+
+
+def peak_gigabytes(work: Callable[[], object], device: torch.device) -> float:
+    """Run `work`; NaN where the system does not say (neither Linux nor CUDA)."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        work()
+        return float(torch.cuda.max_memory_allocated(device) - before) / 1e9
+    if not STATM.exists():
+        work()
+        return float("nan")
+    done = threading.Event()
+    _give_back()
+    before = _resident()
+    peak = [before]
+
+    def watch() -> None:
+        while not done.is_set():
+            peak[0] = max(peak[0], _resident())
+            done.wait(SECONDS_BETWEEN_LOOKS)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        work()
+    finally:
+        peak[0] = max(peak[0], _resident())
+        done.set()
+        watcher.join()
+    return (peak[0] - before) / 1e9
+
+
+def available_gigabytes() -> float:
+    """Memory that the system could still give; infinite where it does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return float("inf")
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return float(line.split()[1]) * 1024 / 1e9
+    return float("inf")
+
+
+def _give_back() -> None:
+    """Return freed memory to the system: what lies idle in the allocator would hide what the work takes."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError):
+        return
+
+
+def _resident() -> int:
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
