@@ -1,0 +1,112 @@
+"""The commands about datasets on disk: exit codes, one line per error, what is printed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import hepdata
+from hept_cli import data_convert, data_export, data_import, data_info, data_merge, data_validate
+
+
+def run(module, *arguments):
+    return CliRunner().invoke(module.command, [str(argument) for argument in arguments])
+
+
+def hept_data(*arguments):
+    """As a user runs it: the exit code and the one line of an error."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from hept_cli.data import main; main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_info_prints_and_writes_json(tmp_path, make_dataset):
+    make_dataset(tmp_path / "a")
+    done = run(data_info, tmp_path / "a", "--json", tmp_path / "x.json")
+    assert done.exit_code == 0
+    assert "points per cloud" in done.output
+    assert json.loads((tmp_path / "x.json").read_text())["splits"]["point clouds"]["all"] == 8
+
+
+def test_convert_goes_to_the_other_format(tmp_path, make_dataset):
+    make_dataset(tmp_path / "a")
+    done = run(data_convert, tmp_path / "a", tmp_path / "b")
+    assert "8 clouds in hdf5" in done.output
+    assert run(data_convert, tmp_path / "b", tmp_path / "c").exit_code == 0
+    assert (
+        hepdata.open_dataset(tmp_path / "c").fingerprint == hepdata.open_dataset(tmp_path / "a").fingerprint
+    )
+
+
+def test_merge_prints_what_came_out(tmp_path, make_dataset):
+    make_dataset(tmp_path / "a")
+    make_dataset(tmp_path / "b", first_event=20)
+    done = run(data_merge, tmp_path / "a", tmp_path / "b", tmp_path / "c")
+    assert "16 clouds (train 10, valid 4, test 2)" in done.output
+
+
+def test_export_writes_a_padded_file(tmp_path, make_dataset):
+    make_dataset(tmp_path / "a", "pileup")
+    done = run(data_export, tmp_path / "a", tmp_path / "x.h5", "--split", "valid", "--max-points", 20)
+    assert "2 clouds of split valid, 13 points did not fit" in done.output
+
+
+def test_import_makes_a_dataset_that_validates(tmp_path, make_cloud):
+    (tmp_path / "raw").mkdir()
+    for event in range(4):
+        cloud = make_cloud(n_points=30, event_id=event)
+        pairs = torch.from_numpy(cloud.positives.as_edges().astype("int64"))
+        tensors = {
+            "x": torch.rand(30, 14) + torch.tensor([30.0] + [0.0] * 13),
+            "layer": torch.from_numpy(cloud.layer),
+            "particle_id": torch.from_numpy(cloud.particle_id),
+            "point_pairs_index": pairs,
+        }
+        torch.save(tensors, tmp_path / "raw" / f"data{event}_s0.pt")
+    done = run(data_import, tmp_path / "raw", tmp_path / "a")
+    assert done.exit_code == 0, done.output
+    assert run(data_validate, tmp_path / "a").output.endswith("all well\n")
+    dataset = hepdata.open_dataset(tmp_path / "a")
+    assert len(dataset) == 4
+    assert dataset["train"][0].positives.n_pairs == make_cloud(n_points=30, event_id=0).positives.n_pairs
+    assert len(dataset.manifest.sources) == 4
+
+
+def test_validate_exits_with_one(tmp_path, make_dataset):
+    make_dataset(tmp_path / "a")
+    path = sorted((tmp_path / "a").glob("*.parquet"))[0]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    code, output, error = hept_data("validate", tmp_path / "a", "--json", tmp_path / "x.json")
+    assert code == 1
+    assert path.name in output
+    assert error.splitlines()[-1].startswith("error: ")
+    assert len(json.loads((tmp_path / "x.json").read_text())) >= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["info", "{tmp}/nothing"], "found no dataset.json"),
+        (["validate", "{tmp}/nothing"], "found no dataset.json"),
+        (["convert", "{tmp}/a", "{tmp}/a"], "something that already exists"),
+        (["merge", "{tmp}/a", "{tmp}/a", "{tmp}/b"], "which is in split train of"),
+        (["export", "{tmp}/a", "{tmp}/x.h5", "--split", "tset"], "did you mean 'test'?"),
+        (["import", "{tmp}", "{tmp}/b"], "found no .pt files"),
+    ],
+)
+def test_errors_are_one_line(tmp_path, make_dataset, arguments, message):
+    make_dataset(tmp_path / "a")
+    code, _, error = hept_data(*(argument.format(tmp=tmp_path) for argument in arguments))
+    assert code == 2
+    assert error.startswith("error: ")
+    assert len(error.splitlines()) == 1
+    assert message in error
