@@ -30,7 +30,7 @@ from torch.autograd.function import once_differentiable
 
 Similarity = Literal["published", "paper"]
 WIDTH = 2 * 0.75**2
-TILE = 128
+TILE = 64
 # exp(−1/τ) must stay a normal float32 number.
 SMALLEST_TAU = 0.0125
 

@@ -3,12 +3,14 @@
 Embeddings and particle ids of one cloud enter, mean precisions leave. For a query hit u with k_u other hits
 of its particle, Prec@k_u is the part of the k_u hits nearest to u that are of its particle (paper, Sec. 5).
 
-Exact, in chunks of queries: squared distances in float64; the k nearest of a row lie in the k column groups
-with the smallest minima, so that only those are looked through. A point is never its own neighbour,
-whatever coincides with it, and ties at the k-th distance count by the part of the tied points that belong
-to the particle.
+Exact, in chunks of queries. Float32 products, in tiles that fit the cache, give the smallest distance to
+each small group of points; the points of the groups with the smallest minima are candidates. Their
+distances are computed in float64, and a row is settled where the rounding of float32 cannot have hidden a
+nearer point; the few other rows are computed whole in float64. A point is never its own neighbour, whatever
+coincides with it, and ties at the k-th distance count by the part of the tied points that belong to the
+particle.
 
-Axes: N points, Q queries of a chunk, G groups of columns, K candidates.
+Axes: N points, Q queries of a chunk, K candidates, D dimensions.
 """
 
 from __future__ import annotations
@@ -18,9 +20,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-GROUP = 64
-CHUNK_BYTES = 100_000_000
+GROUP = 16
+TILE = 2048
+CHUNK = 256
 FIXED_K = 19
+SPARE = 11
+# Rounding of a float32 product of some dozen terms, relative to squared lengths; generous.
+ROUNDING = 2e-5
+FAR = 1e12
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ def average_precision_at_k(embeddings: Tensor, particle_id: Tensor, is_query: Te
         raise ValueError(f"embeddings, particle_id and is_query have {lengths} points")
     if not torch.isfinite(embeddings).all():
         raise ValueError("embeddings hold values that are not finite; they must be finite")
-    x = embeddings.detach().double()
+    x = embeddings.detach()
     _, particle, size = torch.unique(particle_id, return_inverse=True, return_counts=True)
     n_partners = (size[particle] - 1).masked_fill(particle_id == 0, 0)
     queries = (is_query & (n_partners > 0)).nonzero().squeeze(1)
@@ -66,11 +73,10 @@ def average_precision_at_k(embeddings: Tensor, particle_id: Tensor, is_query: Te
     queries = queries[torch.argsort(n_partners[queries], stable=True)]
     found_k = torch.zeros(len(queries), dtype=torch.float64)
     found_fixed = torch.zeros(len(queries), dtype=torch.float64)
-    chunk = max(1, CHUNK_BYTES // (8 * len(x)))
-    for begin in range(0, len(queries), chunk):
-        rows = slice(begin, begin + chunk)
-        k = n_partners[queries[rows]]
-        found_k[rows], found_fixed[rows] = _count_found(x, particle, queries[rows], k)
+    cloud = _Cloud(x, particle)
+    for begin in range(0, len(queries), CHUNK):
+        rows = slice(begin, begin + CHUNK)
+        found_k[rows], found_fixed[rows] = cloud.count_found(queries[rows], n_partners[queries[rows]])
     k_all = n_partners[queries].double()
     return Retrieval(
         ap=float((found_k / k_all).mean()),
@@ -80,55 +86,98 @@ def average_precision_at_k(embeddings: Tensor, particle_id: Tensor, is_query: Te
     )
 
 
-def _count_found(x: Tensor, particle: Tensor, queries: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """(Q,) partners among the k nearest, and among the `FIXED_K` nearest."""
-    n_wanted = min(max(int(k.max()), FIXED_K), len(x) - 1)
-    fixed = torch.full_like(k, min(FIXED_K, len(x) - 1))
-    a = x[queries]
-    d2 = torch.addmm(
-        x.square().sum(1), a, x.T, alpha=-2
-    )  # (Q, N): squared distance less |a|², the same in a row
-    d2[torch.arange(len(queries)), queries] = torch.inf
-    n_candidates = min(n_wanted + 1, len(x))
-    candidates = _nearest(d2, n_candidates)  # (Q, K)
-    exact = (x[candidates] - a[:, None]).square().sum(2)
-    exact = exact.masked_fill(candidates == queries[:, None], torch.inf)
-    exact, order = exact.sort(dim=1)
-    is_partner = (particle[candidates] == particle[queries][:, None]).gather(1, order)
-    found = [_count(exact, is_partner, each) for each in (k, fixed)]
-    # Where the k-th distance is also the last candidate's, the tie may go on outside: look at the whole row.
-    kth = [exact.gather(1, each[:, None] - 1).squeeze(1) for each in (k, fixed)]
-    rounding = 1e-13 * x.square().sum(1).max()
-    is_open = (exact[:, -1] - torch.maximum(*kth) <= rounding) & (n_candidates < len(x))
-    for row in is_open.nonzero().squeeze(1).tolist():
-        whole = (x - a[row]).square().sum(1)
-        whole[queries[row]] = torch.inf
-        whole, order = whole.sort()
-        partner = (particle == particle[queries[row]])[order]
-        for position, each in enumerate((k, fixed)):
-            found[position][row] = _count(whole[None], partner[None], each[row : row + 1])[0]
-    return found[0], found[1]
+class _Cloud:
+    """The points of a cloud, laid out for many nearest-neighbour questions."""
+
+    def __init__(self, x: Tensor, particle: Tensor) -> None:
+        self.n_points = len(x)
+        # The last tile is filled up with points far away.
+        n_padded = -len(x) % TILE
+        self.x = torch.cat([x.double(), x.new_full((n_padded, x.shape[1]), FAR, dtype=torch.float64)])
+        self.particle = torch.cat([particle, particle.new_full((n_padded,), -1)])
+        # Rounding grows with the distance from the origin.
+        self.near = (self.x - x.double().mean(0)).float()
+        self.square = self.near.square().sum(1)
+        # |b|² − 2 a·b as one product of [−2a, 1] and [b, |b|²].
+        right = torch.cat([self.near, self.square[:, None]], 1)
+        self.tiles = [tile.T.contiguous() for tile in torch.split(right, TILE)]  # (D + 1, TILE) each
+        # One buffer for all products: fresh memory costs more than filling it.
+        self._buffer = torch.empty(CHUNK * TILE)
+
+    def count_found(self, queries: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """(Q,) partners among the k nearest, and among the `FIXED_K` nearest."""
+        fixed = torch.full_like(k, min(FIXED_K, self.n_points - 1))
+        n_wanted = max(int(k.max()), FIXED_K) + SPARE
+        candidates, reach = self._candidates(queries, n_wanted)  # (Q, K), (Q,)
+        a = self.x[queries]
+        distance = (self.x[candidates] - a[:, None]).square().sum(2)
+        distance.masked_fill_(candidates == queries[:, None], torch.inf)
+        distance, order = distance.sort(dim=1)
+        is_partner = (self.particle[candidates] == self.particle[queries][:, None]).gather(1, order)
+        kth = [distance.gather(1, each[:, None] - 1) for each in (k, fixed)]
+        found = [_count(distance, is_partner, each, at) for each, at in zip((k, fixed), kth, strict=True)]
+        rows = (reach <= torch.maximum(*kth).squeeze(1)).nonzero().squeeze(1)
+        found[0][rows], found[1][rows] = self._count_whole(queries[rows], k[rows], fixed[rows])
+        return found[0], found[1]
+
+    def _candidates(self, queries: Tensor, n_wanted: int) -> tuple[Tensor, Tensor]:
+        """Points that are probably nearest, and the distance² below which no other point can be."""
+        if n_wanted >= self.n_points:
+            everything = torch.arange(self.n_points).expand(len(queries), -1)
+            return everything, torch.full((len(queries),), torch.inf, dtype=torch.float64)
+        points, nearest_outside = self._members_of_nearest_groups(queries, n_wanted)
+        a, square = self.near[queries], self.square[queries].double()
+        rows = self.near.index_select(0, points.flatten()).view(*points.shape, -1)
+        distance, position = (rows - a[:, None]).square_().sum(2).topk(n_wanted, dim=1, largest=False)
+        reach = torch.minimum(distance[:, -1].double(), nearest_outside.double() + square)
+        return points.gather(1, position), reach - ROUNDING * (reach.abs() + square)
+
+    def _members_of_nearest_groups(self, queries: Tensor, n_wanted: int) -> tuple[Tensor, Tensor]:
+        """(Q, n_wanted · GROUP) points, and the smallest value of the last group among them."""
+        a = self.near[queries]
+        left = torch.cat([-2 * a, torch.ones(len(a), 1)], 1)
+        product = self._buffer[: len(a) * TILE].view(len(a), TILE)
+        minima = []
+        for tile in self.tiles:
+            torch.mm(left, tile, out=product)  # squared distance less |a|²
+            # Column c of a tile belongs to its group c mod (TILE / GROUP).
+            minima.append(product.view(len(a), GROUP, TILE // GROUP).amin(1))
+        smallest, group = _smallest(torch.cat(minima, 1), n_wanted)
+        tile_of, in_tile = group // (TILE // GROUP), group % (TILE // GROUP)
+        members = torch.arange(GROUP) * (TILE // GROUP)
+        points = ((tile_of * TILE + in_tile)[:, :, None] + members).flatten(1)
+        has_all = points.shape[1] == len(self.x)
+        return points, smallest.amax(1).fill_(torch.inf) if has_all else smallest.amax(1)
+
+    def _count_whole(self, queries: Tensor, k: Tensor, fixed: Tensor) -> tuple[Tensor, Tensor]:
+        """The same from all distances, each by itself."""
+        found = torch.zeros(len(queries), 2, dtype=torch.float64)
+        for row, query in enumerate(queries.tolist()):
+            distance = (self.x[: self.n_points] - self.x[query]).square().sum(1)
+            distance[query] = torch.inf
+            is_partner = self.particle[: self.n_points] == self.particle[query]
+            for position, each in enumerate((k[row], fixed[row])):
+                kth = distance.kthvalue(int(each)).values
+                found[row, position] = _count(distance[None], is_partner[None], each[None], kth[None, None])[
+                    0
+                ]
+        return found[:, 0], found[:, 1]
 
 
-def _nearest(d2: Tensor, n_wanted: int) -> Tensor:
-    """(Q, n_wanted) columns of the smallest entries of every row, in no order."""
-    n = d2.shape[1]
-    n_groups = n // GROUP
-    if n_groups <= 2 * n_wanted:
-        return d2.topk(n_wanted, dim=1, largest=False, sorted=False).indices
-    # Column c belongs to group c mod n_groups; what the last division leaves over is looked through whole.
-    whole = d2[:, : n_groups * GROUP].view(len(d2), GROUP, n_groups)
-    best = whole.amin(1).topk(n_wanted, dim=1, largest=False, sorted=False).indices  # (Q, n_wanted)
-    columns = best[:, None] + torch.arange(GROUP)[None, :, None] * n_groups  # (Q, GROUP, n_wanted)
-    rest = torch.arange(n_groups * GROUP, n).expand(len(d2), -1)
-    columns = torch.cat([columns.flatten(1), rest], dim=1)
-    smallest = d2.gather(1, columns).topk(n_wanted, dim=1, largest=False, sorted=False).indices
-    return columns.gather(1, smallest)
+def _smallest(rows: Tensor, n_wanted: int) -> tuple[Tensor, Tensor]:
+    """Values and columns of the n smallest entries of every row, by way of minima of eight columns."""
+    width = rows.shape[1] // 8
+    if width <= 2 * n_wanted or rows.shape[1] % 8:
+        found = rows.topk(min(n_wanted, rows.shape[1]), dim=1, largest=False, sorted=False)
+        return found.values, found.indices
+    best = rows.view(len(rows), 8, width).amin(1).topk(n_wanted, dim=1, largest=False, sorted=False).indices
+    columns = (best[:, None] + torch.arange(8)[:, None] * width).flatten(1)
+    found = rows.gather(1, columns).topk(n_wanted, dim=1, largest=False, sorted=False)
+    return found.values, columns.gather(1, found.indices)
 
 
-def _count(distance: Tensor, is_partner: Tensor, k: Tensor) -> Tensor:
-    """(Q,) partners among the k nearest of rows sorted by distance; a tie at the k-th counts by its mean."""
-    kth = distance.gather(1, k[:, None] - 1)
+def _count(distance: Tensor, is_partner: Tensor, k: Tensor, kth: Tensor) -> Tensor:
+    """(Q,) partners among the k nearest, given the k-th distance (Q, 1); a tie at it counts by its mean."""
     is_closer, is_tied = distance < kth, distance == kth
     n_places = k - is_closer.sum(1)
     share = (is_tied & is_partner).sum(1) / is_tied.sum(1)

@@ -93,15 +93,16 @@ def test_is_the_definition_also_with_ties(seed, n, levels):
         assert result.ap == pytest.approx(literal(x, particle_id, is_query))
 
 
-def test_groups_and_chunks_change_nothing(monkeypatch):
+def test_groups_tiles_and_chunks_change_nothing(monkeypatch):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(700, 4, generator=generator)
     particle_id = torch.randint(0, 90, (700,), generator=generator)
     is_query = torch.ones(700, dtype=torch.bool)
     expected = literal(x, particle_id, is_query)
-    for group, chunk_bytes in ((2, 10_000_000), (64, 100_000), (7, 8 * 700 * 13)):
+    for group, tile, chunk in ((2, 64, 100), (16, 16, 7), (8, 128, 1000)):
         monkeypatch.setattr(module, "GROUP", group)
-        monkeypatch.setattr(module, "CHUNK_BYTES", chunk_bytes)
+        monkeypatch.setattr(module, "TILE", tile)
+        monkeypatch.setattr(module, "CHUNK", chunk)
         assert average_precision_at_k(x, particle_id, is_query).ap == pytest.approx(expected)
 
 
