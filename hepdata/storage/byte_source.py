@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from typing import Any
 
 from hepdata.storage.place import Place
@@ -14,6 +15,8 @@ class LocalFile:
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)
         self.size = os.fstat(self._descriptor).st_size
+        # Runs once: by hand, or when the last reader is gone.
+        self._close = weakref.finalize(self, os.close, self._descriptor)
 
     def read(self, offset: int, length: int) -> bytes:
         """`length` bytes at `offset`; fewer where the file ends before."""
@@ -28,13 +31,7 @@ class LocalFile:
 
     def close(self) -> None:
         """Let go of the descriptor."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def __del__(self) -> None:
-        if hasattr(self, "_descriptor"):
-            self.close()
+        self._close()
 
 
 class RemoteFile:

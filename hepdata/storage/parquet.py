@@ -76,7 +76,7 @@ def _write_rows(
     columns = list_columns(schema, has_pairs)
     layout = arrow_schema(schema, has_pairs)
     codecs = {column.name: "zstd" for column in SCALARS}
-    codecs |= {f"{column.name}.list.element": compression_of(column.name) for column in columns}
+    codecs |= {f"{column.name}.list.element": compression_of(column) for column in columns}
     rows: list[tuple[int, int, int]] = []
     index: list[NDArray[Any]] = []
     statistics: list[Statistics] = []

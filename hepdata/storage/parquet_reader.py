@@ -66,7 +66,7 @@ class ParquetShard:
         if zlib.crc32(page) != entry[5]:
             event = f"event {self.rows[row]['event_id']}, sector {self.rows[row]['sector']}"
             raise damaged(self.where, f"damaged bytes in {event}, column {name}")
-        return decode_page(page, entry, name, self._columns[name][1].dtype)
+        return decode_page(page, entry, self._columns[name][1])
 
     def close(self) -> None:
         """Let go of the file."""
