@@ -12,6 +12,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fit": (".train_fit", "Train a model on a dataset."),
     "describe": (".train_describe", "Parameters and operations of a model."),
     "eval": (".train_eval", "How good a trained model is."),
+    "predict": (".train_predict", "Embedding, score and track of every point."),
     "tune-clustering": (".train_tune_clustering", "Choose how embeddings become tracks."),
     "compare": (".train_compare", "Every system of the paper on one dataset."),
     "theory": (".train_theory", "Error against computation of kernel approximations."),

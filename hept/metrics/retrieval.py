@@ -22,7 +22,7 @@ from torch import Tensor
 
 GROUP = 16
 TILE = 2048
-CHUNK = 256
+CHUNK = 128
 FIXED_K = 19
 SPARE = 11
 # Rounding of a float32 product of some dozen terms, relative to squared lengths; generous.

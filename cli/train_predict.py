@@ -1,0 +1,69 @@
+"""`hept-train predict`: embedding, score and track of every point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .frame import json_option, write_json
+from .progress import ProgressBar
+from .tables import console, print_table
+
+
+@click.command("predict")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("dataset")
+@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.option("--split", help="One split.  [default: all]")
+@click.option("--method", type=click.Choice(["dbscan", "hdbscan"]), help="Clustering of tracks.")
+@click.option("--eps", type=float, help="Largest distance of neighbours in a track (dbscan).")
+@click.option("--min-points", type=click.IntRange(1), help="Smallest neighbourhood or track.")
+@json_option
+def command(
+    model: Path,
+    dataset: str,
+    out: Path,
+    split: str | None,
+    method: str | None,
+    eps: float | None,
+    min_points: int | None,
+    json_path: Path | None,
+) -> None:
+    r"""Write MODEL's answer for every point of DATASET to a Parquet file.
+
+    Tracks are found with the clustering that `hept-train tune-clustering` chose for the run, unless given
+    here.
+
+    \b
+    Example:
+      hept-train predict runs/a data/tracking --out hits.parquet
+    """
+    from hepdata.loader.dataset import open_dataset
+    from hept.checkpoint import load_model
+    from hept.clustering import Clustering
+    from hept.predictor import predict
+    from hept.tuning import load_clustering
+
+    trained = load_model(model)
+    clustering = load_clustering(model) if model.is_dir() else None
+    if trained.task == "tracking" and clustering is None and eps is None and method != "hdbscan":
+        console.print(
+            "note: the clustering was not tuned for this model; run hept-train tune-clustering first",
+            highlight=False,
+        )
+    chosen = clustering or Clustering()
+    chosen = Clustering(
+        method=method or chosen.method,  # type: ignore[arg-type]  # click has checked it
+        eps=chosen.eps if eps is None else eps,
+        min_points=min_points or chosen.min_points,
+    )
+    with ProgressBar() as progress:
+        result = predict(
+            trained, open_dataset(dataset), out, split=split, clustering=chosen, progress=progress
+        )
+    rows: list[tuple[str, object]] = [("clouds", result.n_clouds), ("points", result.n_points)]
+    if trained.task == "tracking":
+        rows.append(("tracks", result.n_tracks))
+    print_table(f"{result.out}", ("", "count"), rows)
+    write_json(json_path, {"out": str(result.out), **dict(rows)})
