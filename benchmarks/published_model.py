@@ -1,8 +1,8 @@
 """The authors' forward pass, step by step, as the other side of the model's ratios.
 
-Written from the description of their procedure; one cloud, any number of points. What it does on purpose: pads the cloud
-to whole blocks with copies of points, expands ‖q−k‖² into three float32 terms, packs the tuple of codes into one
-float32, and holds all blocks of all tables in memory at once.
+Written from the description of their procedure; one cloud, any number of points. What it does on purpose: it
+pads the cloud to whole blocks with copies of points, expands ‖q−k‖² into three float32 terms, packs the tuple
+of codes into one float32, and holds all blocks of all tables in memory at once.
 
 Axes: N points (padded), H heads, C tables, D dimensions, S block size.
 """
@@ -91,7 +91,8 @@ def attention(state: State, name: str, x: Tensor, coords: Tensor, shifts: Tensor
     out = out.flatten(2, 3).gather(2, back.expand(-1, -1, -1, out.shape[-1])).sum(0)
     total = total.flatten(2, 3).gather(2, back).sum(0)
     out = (out / total).transpose(0, 1).flatten(1)
-    return functional.linear(out, state[f"{name}.attn.out_linear.weight"], state[f"{name}.attn.out_linear.bias"])
+    last = f"{name}.attn.out_linear"
+    return functional.linear(out, state[f"{last}.weight"], state[f"{last}.bias"])
 
 
 def sort_to_blocks(rows: Tensor, order: Tensor, block_size: int) -> Tensor:

@@ -55,6 +55,8 @@ class HEPTAttention(nn.Module):
         ValueError: For settings that fit no cloud.
     """
 
+    omega_terms: Tensor
+
     def __init__(
         self,
         hidden_dim: int,
@@ -88,7 +90,7 @@ class HEPTAttention(nn.Module):
         n_omega = max(self.omega_of_coord, default=-1) + 1
         bound = 1 / math.sqrt(max(1, n_omega * TERMS_OF_OMEGA))
         terms = torch.empty(n_heads, hidden_dim, n_omega, TERMS_OF_OMEGA).uniform_(-bound, bound)
-        self.omega_terms = nn.Parameter(terms)
+        self.register_parameter("omega_terms", nn.Parameter(terms) if n_omega else None)
         self.tables = HashTables(
             hidden_dim + (len(self.omega_of_coord) if kernel == "gaussian" else 2),
             n_heads=n_heads,

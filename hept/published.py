@@ -11,8 +11,8 @@ from torch import Tensor
 from hepdata.errors import InputError
 from hept.model import HEPT
 
-N_HEADS = 8
-TENSORS = 88
+EXPECTED = "the authors' checkpoint of 88 tensors"
+REMEDY = "give the file of the published Tracking weights"
 
 
 def load_published(path: str | Path) -> HEPT:
@@ -22,6 +22,17 @@ def load_published(path: str | Path) -> HEPT:
         InputError: Where the file is not that checkpoint.
     """
     state = _read(Path(path))
+    try:
+        model = _build(state)
+    except KeyError as error:
+        raise InputError(path, found=f"no tensor {error}", expected=EXPECTED, remedy=REMEDY) from error
+    except (RuntimeError, ValueError) as error:
+        found = f"tensors of other shapes ({' '.join(str(error).split())[:200]})"
+        raise InputError(path, found=found, expected=EXPECTED, remedy=REMEDY) from error
+    return model.eval()
+
+
+def _build(state: dict[str, Tensor]) -> HEPT:
     hidden, n_features = state["feat_encoder.0.weight"].shape
     n_layers = len({name.split(".")[1] for name in state if name.startswith("attns.")})
     n_tables, n_codes, n_heads = state["regions"].shape
@@ -33,23 +44,21 @@ def load_published(path: str | Path) -> HEPT:
         hidden_dim=hidden,
         n_heads=n_heads,
         n_tables=n_tables,
+        n_regions=state["regions"].prod(1).max().item(),
         and_coords=range(n_codes),
     )
     model.load_state_dict(_translate(state, n_layers, n_heads, hidden))
-    return model.eval()
+    return model
 
 
 def _read(path: Path) -> dict[str, Tensor]:
-    expected = f"the authors' checkpoint of {TENSORS} tensors"
-    remedy = "give the file of the published Tracking weights"
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, KeyError) as error:
-        raise InputError(
-            path, found=f"no readable checkpoint ({error})", expected=expected, remedy=remedy
-        ) from error
+        found = f"no readable checkpoint ({' '.join(str(error).split())[:200]})"
+        raise InputError(path, found=found, expected=EXPECTED, remedy=REMEDY) from error
     if not isinstance(state, dict) or "attns.0.attn.e2lsh.alpha" not in state or "regions" not in state:
-        raise InputError(path, found="a file of another model", expected=expected, remedy=remedy)
+        raise InputError(path, found="a file of another model", expected=EXPECTED, remedy=REMEDY)
     return dict(state)
 
 

@@ -1,0 +1,164 @@
+"""The model under torch.compile, and on a GPU that is not there."""
+
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from hept import HEPT
+
+BATCHES = ([0, 70, 150], [0, 1, 33], [0, 5, 200, 301])
+
+
+def make(**settings):
+    torch.manual_seed(0)
+    settings = {"n_layers": 1, "hidden_dim": 8, "n_heads": 2, "block_size": 16, "n_regions": 6, **settings}
+    return HEPT(5, 3, 12, dropout=0.0, **settings)
+
+
+def run(model, compiled, offsets):
+    torch.manual_seed(offsets[-1])
+    features, coords = torch.randn(offsets[-1], 5), torch.randn(offsets[-1], 3)
+    out = compiled(features, coords, torch.tensor(offsets))
+    model.zero_grad()
+    out.square().mean().backward()
+    return out.detach(), [p.grad.clone() for p in model.parameters()]
+
+
+def check_compiled(model, backend):
+    torch.compiler.reset()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=backend)
+    for offsets in BATCHES:
+        out, grads = run(model, compiled, offsets)
+        expected, expected_grads = run(model, model, offsets)
+        assert torch.allclose(out, expected, atol=1e-5)
+        for a, b in zip(grads, expected_grads, strict=True):
+            assert torch.allclose(a, b, atol=1e-4, rtol=1e-3)
+
+
+def test_the_whole_model_is_one_graph_for_all_sizes():
+    # "eager" captures the graph and runs it as it is; code for it is generated in the slow test below.
+    check_compiled(make(), "eager")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["eager", "grouped", "sdpa"])
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiled code for a CPU needs a C++ compiler")
+def test_compiled_code_gives_the_same_numbers(backend):
+    check_compiled(make(backend=backend), "inductor")
+
+
+# torch without CUDA knows no such device at all, not even for fake tensors: autograd asks for its streams.
+# This stands in for a GPU that does nothing.
+DEVICE = """
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+namespace at {
+struct CUDAHooks : CUDAHooksInterface {
+  CUDAHooks(CUDAHooksArgs) {}
+  void init() const override {}
+  bool hasCUDA() const override { return true; }
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(DeviceIndex) const override { return false; }
+  DeviceIndex deviceCount() const override { return 1; }
+  DeviceIndex getCurrentDevice() const override { return 0; }
+};
+REGISTER_CUDA_HOOKS(CUDAHooks);
+}
+namespace c10::impl {
+struct NoDevice : NoOpDeviceGuardImpl<DeviceType::CUDA> {
+  DeviceIndex deviceCount() const noexcept override { return 1; }
+  Device getDevice() const override { return Device(DeviceType::CUDA, 0); }
+  Device exchangeDevice(Device) const override { return getDevice(); }
+  Stream getStream(Device) const noexcept override { return Stream(Stream::DEFAULT, getDevice()); }
+  Stream getDefaultStream(Device) const override { return Stream(Stream::DEFAULT, getDevice()); }
+  Stream exchangeStream(Stream) const noexcept override { return Stream(Stream::DEFAULT, getDevice()); }
+  void record(void**, const Stream&, const DeviceIndex, const EventFlag) const override {}
+  void block(void*, const Stream&) const override {}
+  bool queryEvent(void*) const override { return true; }
+  void destroyEvent(void*, const DeviceIndex) const noexcept override {}
+};
+C10_REGISTER_GUARD_IMPL(CUDA, NoDevice);
+}
+"""
+
+# Reading a value of a fake tensor (a host synchronisation) raises.
+RUN_FAKE = """
+import ctypes, sys
+if sys.argv[1]:
+    ctypes.CDLL(sys.argv[1])
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
+from hept import HEPT
+from hept.kernels_grouped import compute_backward, compute_forward
+
+def empty_like(tensor):
+    is_trained = isinstance(tensor, torch.nn.Parameter)
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda", requires_grad=is_trained)
+
+for backend in ("auto", "eager", "grouped", "sdpa", "flex"):
+    for settings in ({}, {"periods": {1: 6.28}}, {"kernel": "dot"}, {"and_coords": (), "n_hidden_codes": 2}):
+        model = HEPT(5, 3, 12, n_layers=1, hidden_dim=8, n_heads=2, backend=backend, **settings)
+        with FakeTensorMode():
+            state = {name: empty_like(p) for name, p in model.named_parameters()}
+            state |= {name: empty_like(b) for name, b in model.named_buffers()}
+            features, coords = torch.empty(1000, 5, device="cuda"), torch.empty(1000, 3, device="cuda")
+            offsets = torch.empty(5, dtype=torch.int64, device="cuda")
+            out = functional_call(model, state, (features, coords, offsets))
+            assert out.shape == (1000, 12) and out.device.type == "cuda"
+            loss = (out[:-1] - out[1:]).square().mean()
+            loss.backward()
+            assert all(state[name].grad.device.type == "cuda" for name, _ in model.named_parameters())
+
+with FakeTensorMode():
+    h, n, c, k, s = 2, 1000, 3, 12, 100
+    rows = [torch.empty(h, n, d, device="cuda") for d in (8, 8, 6)]
+    orders = [torch.empty(c, h, n, dtype=torch.int64, device="cuda") for _ in range(2)]
+    position = torch.empty(k, s, dtype=torch.int64, device="cuda")
+    blocks = position, position > 0, torch.empty(n, dtype=torch.int64, device="cuda")
+    out, total = compute_forward(*rows, *orders, *blocks)
+    grads = compute_backward(out, out, total, *rows, *orders, *blocks)
+    assert [g.shape for g in grads] == [r.shape for r in rows]
+print("passed")
+"""
+
+
+@pytest.fixture(scope="module")
+def device_library(tmp_path_factory) -> str:
+    """A library that makes torch believe in a GPU; nothing where torch has CUDA."""
+    if torch.backends.cuda.is_built():
+        return ""
+    if shutil.which("g++") is None:
+        pytest.skip("a stand-in for a GPU needs a C++ compiler")
+    folder, home = tmp_path_factory.mktemp("device"), Path(torch.__file__).parent
+    (folder / "device.cpp").write_text(DEVICE)
+    command = [
+        "g++",
+        "-std=c++20",
+        "-shared",
+        "-fPIC",
+        f"-I{home / 'include'}",
+        "device.cpp",
+        "-o",
+        "device.so",
+    ]
+    command += [f"-L{home / 'lib'}", "-lc10", "-ltorch_cpu", f"-Wl,-rpath,{home / 'lib'}"]
+    subprocess.run(command, cwd=folder, check=True)
+    return str(folder / "device.so")
+
+
+def test_forward_loss_and_backward_pass_on_a_fake_gpu_without_reading_a_value(device_library):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(RUN_FAKE), device_library],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip() == "passed"

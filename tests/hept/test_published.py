@@ -1,0 +1,138 @@
+"""The authors' weights, against their numbers and against their steps written out."""
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import published_model
+from hepdata.errors import InputError
+from hept import load_published
+
+FILE = "data/checkpoint/tracking-60k-model.pt"
+
+
+def random_state():
+    """A checkpoint of the authors' names and shapes with random numbers."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape, scale=0.3):
+        return torch.randn(*shape, generator=generator) * scale
+
+    state = {"regions": 2 + 10 * torch.rand(3, 2, 8, generator=generator), "W.weight": draw(12, 120)}
+    linear = {"feat_encoder.0": (24, 15), "feat_encoder.2": (24, 24)}
+    linear |= {f"mlp_out.lins.{j}": (12 if j == 4 else 256, 12 if j == 0 else 256) for j in range(5)}
+    norms = [f"mlp_out.norms.{j}" for j in range(4)]
+    for i in range(4):
+        linear |= {f"attns.{i}.ff.{j}": (24, 24) for j in (0, 2)}
+        linear |= {f"attns.{i}.attn.out_linear": (24, 192), f"attns.{i}.w_rpe": (192, 50)}
+        state |= {f"attns.{i}.{w}.weight": draw(192, 24, scale=0.1) for w in ("w_q", "w_k", "w_v")}
+        state[f"attns.{i}.attn.e2lsh.alpha"] = draw(8, 30, 3, scale=1.0)
+        norms += [f"attns.{i}.norm1", f"attns.{i}.norm2"]
+    for name, shape in linear.items():
+        state |= {f"{name}.weight": draw(*shape, scale=0.1), f"{name}.bias": draw(shape[0])}
+    for name in norms:
+        width = 256 if name.startswith("mlp") else 24
+        state |= {f"{name}.weight": 1 + draw(width), f"{name}.bias": draw(width)}
+    return state
+
+
+def draw_cloud(n):
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(n, 15, generator=generator), torch.randn(n, 6, generator=generator)
+
+
+def percentiles(a, b):
+    difference = (a.double() - b.double()).abs().flatten()
+    return difference.median().item(), difference.quantile(0.99).item()
+
+
+def test_whole_blocks_give_the_authors_numbers(tmp_path):
+    state = random_state()
+    assert len(state) == 88
+    torch.save(state, tmp_path / "model.pt")
+    model = load_published(tmp_path / "model.pt").double()
+    features, coords = (rows.double() for rows in draw_cloud(600))
+    with torch.no_grad():
+        theirs = published_model.forward({name: t.double() for name, t in state.items()}, features, coords)
+        ours = model(features, coords, torch.tensor([0, 600]))
+    assert torch.allclose(ours, theirs, atol=1e-8)
+
+
+def test_float32_meets_float64_where_the_authors_do_not(tmp_path):
+    state = random_state()
+    for i in range(4):
+        # Trained weights reach ω = 10⁷.
+        state[f"attns.{i}.w_rpe.weight"] += 0.6
+    torch.save(state, tmp_path / "model.pt")
+    model = load_published(tmp_path / "model.pt")
+    features, coords = draw_cloud(600)
+    # Hits of a particle lie close together, far from the origin.
+    coords = coords[::20].repeat_interleave(20, 0) + 1e-4 * torch.randn(600, 6)
+    offsets = torch.tensor([0, 600])
+    with torch.no_grad():
+        single = model(features, coords, offsets)
+        theirs = published_model.forward(state, features, coords)
+        double = model.double()(features.double(), coords.double(), offsets)
+    ours_median, ours_p99 = percentiles(single, double)
+    theirs_median, _ = percentiles(theirs, double)
+    assert ours_median < 3e-4
+    assert ours_p99 < 0.02
+    assert theirs_median > 10 * ours_median
+
+
+def test_the_golden_cloud_in_float64(shared):
+    golden = np.load(shared / "golden/checkpoint_n6000.npz")
+    model = load_published(shared / FILE).double()
+    with torch.no_grad():
+        features, coords = (torch.from_numpy(golden[name]).double() for name in ("x", "coords"))
+        out = model(features, coords, torch.tensor([0, 6000])).numpy()
+    scale = np.abs(golden["out_float64"]).max()
+    is_off = np.abs(out - golden["out_float64"]) > 1e-6 * scale
+    assert is_off.mean() < 3e-3
+
+
+@pytest.mark.parametrize("cloud", ["golden", "real event"])
+def test_float32_is_as_good_as_float64_on_trained_weights(shared, cloud):
+    model = load_published(shared / FILE)
+    if cloud == "golden":
+        golden = np.load(shared / "golden/checkpoint_n6000.npz")
+        features, coords = torch.from_numpy(golden["x"]), torch.from_numpy(golden["coords"])
+    else:
+        event = np.load(shared / "golden/event1_pixel_one_sector.npz")
+        features = torch.from_numpy(np.column_stack([event["x"], event["layer"] / 10])).float()
+        coords = torch.from_numpy(np.column_stack([event["pos"], event["x"][:, :4]])).float()
+    offsets = torch.tensor([0, len(features)])
+    with torch.no_grad():
+        single = model(features, coords, offsets)
+        double = model.double()(features.double(), coords.double(), offsets)
+    median, p99 = percentiles(single, double)
+    assert median < 3e-4
+    assert p99 < 0.02
+
+
+def test_all_tensors_of_the_file_are_used(shared):
+    state = torch.load(shared / FILE, weights_only=True)
+    model = load_published(shared / FILE)
+    ours = {round(t.double().sum().item(), 6) for t in model.state_dict().values()}
+    unused = [name for name, t in state.items() if round(t.double().sum().item(), 6) not in ours]
+    assert unused == [f"attns.{i}.w_rpe.bias" for i in range(4)]
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"no readable checkpoint.*the authors' checkpoint of 88 tensors"):
+        load_published(tmp_path / "absent.pt")
+    (tmp_path / "text.pt").write_text("weights")
+    with pytest.raises(InputError, match="no readable checkpoint"):
+        load_published(tmp_path / "text.pt")
+    torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pt")
+    with pytest.raises(InputError, match="a file of another model"):
+        load_published(tmp_path / "other.pt")
+    state = random_state()
+    del state["mlp_out.lins.2.bias"]
+    torch.save(state, tmp_path / "short.pt")
+    with pytest.raises(InputError, match=r"no tensor 'mlp_out\.lins\.2\.bias'"):
+        load_published(tmp_path / "short.pt")
+    state["mlp_out.lins.2.bias"] = torch.zeros(5)
+    torch.save(state, tmp_path / "narrow.pt")
+    with pytest.raises(InputError, match=r"tensors of other shapes.*size mismatch"):
+        load_published(tmp_path / "narrow.pt")
