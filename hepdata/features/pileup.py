@@ -23,6 +23,8 @@ from hepdata.readers.delphes_events import ParticleTable
 PID_CLASSES: dict[int, int] = {22: 1, 130: 2, 310: 3, 2112: 4, 3122: 5, 3322: 6}
 OTHER_NEUTRAL = 7
 
+_CLASS_OF = np.full(max(PID_CLASSES) + 2, OTHER_NEUTRAL, dtype=np.int32)
+_CLASS_OF[list(PID_CLASSES)] = list(PID_CLASSES.values())
 _REAL = ("eta", "phi", "px", "py", "pt", "energy", "rapidity")
 
 
@@ -41,10 +43,7 @@ class PileupCuts:
 
 def classify(pid: NDArray[np.int32], charge: NDArray[np.int32]) -> NDArray[np.int32]:
     """(P,) 0 charged, 1 γ, 2 K⁰_L, 3 K⁰_S, 4 n, 5 Λ, 6 Ξ⁰, 7 any other neutral."""
-    code = np.abs(pid)
-    out = np.full(len(pid), OTHER_NEUTRAL, dtype=np.int32)
-    for known, number in PID_CLASSES.items():
-        out[code == known] = number
+    out = np.take(_CLASS_OF, np.minimum(np.abs(pid), len(_CLASS_OF) - 1))
     out[charge != 0] = 0
     return out
 
@@ -83,10 +82,9 @@ def make_clouds(
             yield []
             continue
         event = {name: values[begin:end] for name, values in columns.items()}
-        kept = kept[np.argsort(event["pt"][kept], kind="stable")]
-        kept = kept[curve_order(event["eta"][kept], event["phi"][kept])]
+        kept = kept[curve_order(event["eta"][kept], event["phi"][kept], ties=event["pt"][kept])]
         points = {"index_in_source": kept.astype(np.int32)}
-        points |= {name: values[kept] for name, values in event.items()}
+        points |= {name: np.take(values, kept) for name, values in event.items()}
         dropped = int(end - begin) - len(kept)
         yield [PointCloud("pileup", first_event_id + number, 0, points, n_dropped=dropped)]
 

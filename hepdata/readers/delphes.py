@@ -79,8 +79,9 @@ def close_tree() -> None:
 
 def _open_file(location: str) -> Any:
     try:
-        # As a mapping, since a colon in a plain string would begin the name of an object.
-        return uproot.open({location: None})
+        # As a mapping, since a colon in a plain string would begin the name of an object. No cache of arrays:
+        # every range is read once, and memory is to follow the range.
+        return uproot.open({location: None}, array_cache=None)
     except FileNotFoundError as error:
         raise InputError(
             location, found="no such file", expected="a Delphes ROOT file", remedy="check the path"

@@ -50,3 +50,16 @@ def test_neighbours_get_nearby_indices(dtype):
     step = np.hypot(np.diff(eta[order]), np.diff(phi[order]))
     # The mean spacing of 20,000 points is 0.05; a random order would step by about 3.
     assert np.median(step) < 0.06
+
+
+def test_points_of_one_cell_in_the_order_of_ties():
+    rng = np.random.default_rng(4)
+    eta, phi = np.repeat(rng.normal(size=20), 5), np.repeat(rng.uniform(-3, 3, 20), 5)
+    ties = rng.normal(size=100)
+    order = curve_order(eta, phi, ties)
+    mixed = rng.permutation(100)
+    assert (mixed[curve_order(eta[mixed], phi[mixed], ties[mixed])] == order).all()
+    for first in range(0, 100, 5):
+        cell = order[first : first + 5]
+        assert len(set(eta[cell])) == 1
+        assert (np.diff(ties[cell]) > 0).all()

@@ -1,0 +1,81 @@
+"""Pileup: clouds from a Delphes file against uproot's bare reading of the same leaves; memory over length."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import uproot
+
+from benchmarks.ratio import Ratio, seconds
+from hepdata.pipeline.pileup import PileupConfig, PileupSource
+from hepdata.pipeline.run import build_dataset
+from hepdata.readers.delphes_events import list_leaves
+from hepdata.simulate.pileup_file import write_pileup
+
+STEP_BYTES = 8_000_000
+# VmHWM and not getrusage: the latter keeps the peak of the process that started this one.
+_BUILD = """
+import re, sys
+from pathlib import Path
+from hepdata.pipeline.pileup import PileupConfig, PileupSource
+from hepdata.pipeline.run import build_dataset
+source = PileupSource.open([sys.argv[1]], PileupConfig(step_bytes=int(sys.argv[3])))
+build_dataset(source, Path(sys.argv[2]))
+print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
+"""
+
+
+def run() -> list[Ratio]:
+    """Time 100 events of about 10,000 particles; build 30 and 300 of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        return [measure_speed(place), measure_memory(place)]
+
+
+def measure_speed(place: Path) -> Ratio:
+    """Every event as a finished cloud, one process, files in the cache of the operating system."""
+    file = str(write_pileup(place / "speed.root", events=100, pileup=50, seed=1).path)
+    source = PileupSource.open([file], PileupConfig())
+    leaves = list_leaves(source.branches, labelled=True)
+
+    def read_bare() -> None:
+        with uproot.open({file: "Delphes"}) as tree:
+            for _ in tree.iterate(filter_name=leaves, step_size="64 MB"):
+                pass
+
+    def read_clouds() -> None:
+        # A file that has changed is opened and read anew: nothing is left from the run before.
+        Path(file).touch()
+        for _ in source.read_clouds(source.list_events()):
+            pass
+
+    # In turn, and the best of each: on a busy machine both sides wait for the same neighbours.
+    times = [(seconds(read_bare, repeats=1), seconds(read_clouds, repeats=1)) for _ in range(5)]
+    bare, ours = (min(side) for side in zip(*times, strict=True))
+    whole = seconds(lambda: build_dataset(source, place / "built"), repeats=1, warm_up=False)
+    return Ratio(
+        "pileup clouds / uproot's bare reading, time, 100 × 10k points",
+        ours / bare,
+        1.5,
+        "at most",
+        f"{100 / bare:.0f} → {100 / ours:.0f} events/s; {100 / whole:.0f} with the dataset written",
+    )
+
+
+def measure_memory(place: Path) -> Ratio:
+    """Peak memory of a whole build in a process of its own."""
+    peaks = {}
+    for events in (30, 300):
+        file = write_pileup(place / f"memory{events}.root", events=events, pileup=50, seed=1).path
+        command = [sys.executable, "-c", _BUILD, str(file), str(place / f"built-{events}"), str(STEP_BYTES)]
+        peaks[events] = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return Ratio(
+        "pileup build, peak memory, 300 / 30 events",
+        peaks[300] / peaks[30],
+        1.1,
+        "at most",
+        f"{peaks[30]:.0f} → {peaks[300]:.0f} MB at --step-size 8MB",
+    )
