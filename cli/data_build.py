@@ -12,6 +12,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 command = LazyGroup(
     name="build",
     help="Build a dataset of η–φ point clouds from raw events.\n\n"
-    "\b\nExample:\n  hept-data build tracking raw dataset --workers 2",
+    "\b\nExample:\n  hept-data build tracking raw tracking --workers 2",
     commands_at=COMMANDS,
 )

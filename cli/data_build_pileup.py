@@ -78,7 +78,7 @@ def command(
     \b
     Example:
       hept-data simulate pileup pileup.root --events 20
-      hept-data build pileup pileup.root pileup-dataset --workers 2
+      hept-data build pileup pileup.root pileup --workers 2
     """  # noqa: D301
     config = with_changes(
         preset,

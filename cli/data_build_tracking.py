@@ -83,8 +83,8 @@ def command(
 
     \b
     Example:
-      hept-data build tracking raw dataset --detectors detectors.csv --workers 2
-      hept-data build tracking raw dataset-6k --preset tracking-6k --pairs published
+      hept-data build tracking raw tracking --detectors raw/detectors.csv --workers 2
+      hept-data build tracking raw tracking-6k --preset tracking-6k --pairs published
     """  # noqa: D301
     config = TRACKING_PRESETS[preset]
     pt_threshold = config.pt_threshold if pt_threshold is None else pt_threshold

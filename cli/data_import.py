@@ -91,6 +91,6 @@ def command(folder: Path, out: Path, trust: bool, **options: Any) -> None:
 
     \b
     Example:
-      hept-data import processed/tracking-6k tracking-6k
+      hept-data import published imported
     """
     run_build(PygSource.open(folder, trust), out, BuildOptions(**options), "Imported dataset")

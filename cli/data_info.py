@@ -18,7 +18,7 @@ def command(dataset: str, json_path: Path | None) -> None:
     """Show what DATASET holds: clouds, points, pairs, labels, ranges of every column.
 
     Example:
-      hept-data info tracking-60k
+      hept-data info tracking
     """
     info = open_dataset(dataset).info()
     click.echo(str(info))

@@ -30,7 +30,7 @@ def command(file: str, event: int, branches: str, json_path: Path | None) -> Non
 
     \b
     Example:
-      hept-data simulate pileup pileup.root --events 2
+      hept-data simulate pileup pileup.root --events 20
       hept-data inspect pileup.root
     """  # noqa: D301
     from hepdata.pipeline.pileup_inspect import inspect_file

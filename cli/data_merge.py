@@ -21,7 +21,9 @@ def command(datasets: tuple[str, ...], out: Path) -> None:
 
     \b
     Example:
-      hept-data merge machine1/tracking machine2/tracking tracking
+      hept-data build tracking raw part1 --events 1000-1009
+      hept-data build tracking raw part2 --events 1010-1019
+      hept-data merge part1 part2 merged
     """  # noqa: D301 (click takes the backspace as "keep these lines")
     with ProgressBar() as progress:
         manifest = merge_datasets(datasets, out, progress=progress)

@@ -30,7 +30,7 @@ def command(out: Path, events: int, pileup: float, seed: int, json_path: Path | 
 
     \b
     Example:
-      hept-data simulate pileup pileup.root --events 20 --pileup 50 --seed 1
+      hept-data simulate pileup pileup.root --events 20
     """  # noqa: D301
     from hepdata.simulate.pileup_file import write_pileup
 

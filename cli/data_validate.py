@@ -26,7 +26,7 @@ def command(dataset: str, json_path: Path | None) -> None:
 
     \b
     Example:
-      hept-data validate tracking-60k
+      hept-data validate tracking
     """  # noqa: D301 (click takes the backspace as "keep these lines")
     with ProgressBar() as progress:
         findings = validate_dataset(dataset, progress=progress)

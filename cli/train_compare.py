@@ -75,8 +75,8 @@ def command(
 
     \b
     Examples:
-      hept-train compare data/tracking --budget 5min --out compare/tracking
-      hept-train compare data/pileup --models hept,gcn,smyrf --tables accuracy,time --budget 2epochs
+      hept-train compare tracking --budget 5min --out compare/tracking
+      hept-train compare pileup --models hept,gcn,smyrf --tables accuracy,time --budget 2epochs
     """  # noqa: D301
     from hepdata.loader.dataset import open_dataset
     from hept.compare.claims import tabulate_claims

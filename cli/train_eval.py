@@ -26,7 +26,7 @@ def command(model: Path, dataset: str | None, split: str, json_path: Path | None
     \b
     Examples:
       hept-train eval runs/a
-      hept-train eval tracking-60k-model.pt data/tracking --split test --json metrics.json
+      hept-train eval runs/a tracking --split valid --json metrics.json
     """
     from hept.evaluator import evaluate
 

@@ -55,9 +55,9 @@ def command(
 
     \b
     Examples:
-      hept-train fit data/tracking --preset tracking-demo --out runs/a
-      hept-train fit data/tracking --preset tracking-6k --set model.n_tables=5 --out runs/b
-      hept-train fit data/tracking --preset tracking-demo --model gravnet --out runs/c
+      hept-train fit tracking --preset tracking-demo --out runs/a
+      hept-train fit tracking --preset tracking-6k --set model.n_tables=5 --out runs/b
+      hept-train fit tracking --preset tracking-demo --model gravnet --out runs/c
       hept-train fit --resume runs/a
     """
     # Imported here: torch takes seconds, and `--help` should not.

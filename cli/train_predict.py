@@ -37,7 +37,7 @@ def command(
 
     \b
     Example:
-      hept-train predict runs/a data/tracking --out hits.parquet
+      hept-train predict runs/a tracking --out hits.parquet
     """
     from hepdata.loader.dataset import open_dataset
     from hept.checkpoint import load_model
