@@ -86,15 +86,15 @@ def test_gravnet_weighs_by_distance_in_its_space(clouds, x):
 
 def test_point_transformer_is_its_definition(clouds, x):
     layer = PointTransformerAttention(5, 2, width=7, graph=GraphMemory(2)).double()
-    expected = []
+    expected, features, x = [], x, layer.enter(x).relu()
     for u, near in NEAR.items():
         deltas = [layer.theta(COORDS[u] - COORDS[w]) for w in [*near, u]]
         pairs = list(zip([*near, u], deltas, strict=True))
-        scores = [layer.gamma(layer.w_target(x[u]) - layer.w_source(x[w]) + delta) for w, delta in pairs]
+        scores = [layer.w_target(x[u]) - layer.w_source(x[w]) + delta for w, delta in pairs]
         weights = torch.stack(scores).softmax(0)
         values = torch.stack([layer.w_value(x[w]) + delta for w, delta in pairs])
         expected.append(layer.out_linear((weights * values).sum(0)))
-    torch.testing.assert_close(layer(x, COORDS, clouds), torch.stack(expected))
+    torch.testing.assert_close(layer(features, COORDS, clouds), torch.stack(expected))
 
 
 @pytest.mark.parametrize("by_tree", [True, False])
