@@ -9,14 +9,16 @@ are the nearest.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.spatial import cKDTree
 
 from hepdata.cloud import PairList
 from hepdata.pairs.csr import pack_rows
-from hepdata.pairs.paper import CHUNK, pair_same_particle
+from hepdata.pairs.nearest import find_nearest_others
+from hepdata.pairs.paper import pair_same_particle
 
 
 def pair_published(
@@ -37,49 +39,41 @@ def pair_published(
     """
     n_points = len(particle_id)
     positives = pair_same_particle(particle_id)
-    has_partner = np.diff(positives.ptr) > 0
-    if not has_partner.any():
+    hit = np.flatnonzero(np.diff(positives.ptr) > 0)  # the hits of particles with at least two
+    if not len(hit):
         return positives, pack_rows(np.zeros(n_points, dtype=np.int64), np.empty(0, dtype=np.int32))
-    points = np.stack([eta, phi], axis=1).astype(np.float64)
-    near = _find_neighbors(points, n_negatives, radius)
-    near = near + near.T
-    member = _particles_of(particle_id, has_partner)  # (particles, N)
-    reached = member @ near  # (particles, N): everything near any hit of the particle
-    pairs = (member.T @ reached).tocsr()
+    particle_k, particle = np.unique(particle_id[hit], return_inverse=True)
+    member = _as_matrix((particle, hit), (len(particle_k), n_points))
+    everyone = np.arange(n_points)
+    rows = find_nearest_others(eta, phi, everyone, n_negatives, is_periodic=False, radius=radius)
+    near = sparse.csr_array(
+        (np.ones(rows.n_pairs, dtype=np.bool_), rows.idx, rows.ptr), shape=(n_points,) * 2
+    )
+    # (particles, N): everything near any hit of the particle, in either direction, but for its own hits
+    reached = (member @ near + (near @ member.T).T).tocoo()
+    is_other = particle_k[reached.row] != particle_id[reached.col]
+    reached = _as_matrix((reached.row[is_other], reached.col[is_other]), member.shape)
+    pairs = _repeat_rows(reached, hit, particle, n_points)
     pairs = (pairs + pairs.T).tocsr()
     pairs.sort_indices()
-    anchor = np.repeat(np.arange(n_points, dtype=np.int32), np.diff(pairs.indptr))
-    # Same-particle pairs, the pair with itself among them, are positives, which are complete already.
-    is_negative = particle_id[anchor] != particle_id[pairs.indices]
-    counts = np.bincount(anchor[is_negative], minlength=n_points)
-    return positives, pack_rows(counts, pairs.indices[is_negative])
+    return positives, pack_rows(np.diff(pairs.indptr), pairs.indices)
 
 
-def _find_neighbors(points: NDArray[np.float64], n_negatives: int, radius: float) -> sparse.csr_array:
-    """(N, N) with True where the column is one of the row's at most K nearest points within the radius."""
-    n_points = len(points)
-    tree = cKDTree(points)
-    counts, found = [], []
-    for first in range(0, n_points, CHUNK):
-        chunk = points[first : first + CHUNK]
-        _, slot = tree.query(
-            chunk, k=np.arange(1, min(n_negatives + 1, n_points) + 1), distance_upper_bound=radius
-        )
-        is_found = (slot < n_points) & (slot != np.arange(first, first + len(chunk))[:, None])
-        is_found &= np.cumsum(is_found, axis=1, dtype=np.int32) <= n_negatives
-        counts.append(is_found.sum(axis=1))
-        found.append(slot[is_found].astype(np.int32))
-    rows = pack_rows(np.concatenate(counts), np.concatenate(found))
-    return sparse.csr_array(
-        (np.ones(rows.n_pairs, dtype=np.bool_), rows.idx, rows.ptr), shape=(n_points, n_points)
-    )
+def _repeat_rows(
+    matrix: sparse.csr_array, row: NDArray[np.int64], source: NDArray[np.int64], n_rows: int
+) -> sparse.csr_array:
+    """The matrix whose row `row[i]` is row `source[i]` of another; its other rows are empty."""
+    length = np.diff(matrix.indptr)[source]
+    ptr = np.zeros(n_rows + 1, dtype=np.int32)
+    ptr[row + 1] = length
+    np.cumsum(ptr, out=ptr)
+    # Place p of the result lies `p − ptr[row]` behind the beginning of its source row.
+    shift = np.repeat(matrix.indptr[source] - ptr[row], length)
+    shift += np.arange(len(shift), dtype=shift.dtype)
+    idx = matrix.indices[shift]
+    return sparse.csr_array((np.ones(len(idx), dtype=np.bool_), idx, ptr), shape=(n_rows, matrix.shape[1]))
 
 
-def _particles_of(particle_id: NDArray[np.int64], has_partner: NDArray[np.bool_]) -> sparse.csr_array:
-    """(particles, N) with True where the point is one of the particle's hits."""
-    hit = np.flatnonzero(has_partner)
-    _, particle = np.unique(particle_id[hit], return_inverse=True)
-    return sparse.csr_array(
-        (np.ones(len(hit), dtype=np.bool_), (particle, hit)),
-        shape=(int(particle.max()) + 1, len(particle_id)),
-    )
+def _as_matrix(places: tuple[NDArray[Any], NDArray[Any]], shape: tuple[int, int]) -> sparse.csr_array:
+    """A sparse matrix that is True at some places."""
+    return sparse.coo_array((np.ones(len(places[0]), dtype=np.bool_), places), shape=shape).tocsr()

@@ -79,8 +79,8 @@ def test_the_examples_of_the_help_work_as_printed(call, trackml_events, tmp_path
 def test_every_option_reaches_the_build(call, trackml_events, tmp_path):
     options = (
         "--preset tracking-6k --events 1001-1004 --max-events 3 --layers all --no-noise --pt-threshold 0.3"
-        " --pt-cut --sectors 4 --sector-overlap 1.5 --pairs published --negatives 32 --radius 0.4 --no-cell-features"
-        " --split 0/0/100 --events-per-shard 2 --format hdf5 --workers 1 --on-error skip"
+        " --pt-cut --sectors 4 --sector-overlap 1.5 --pairs published --negatives 32 --radius 0.4"
+        " --no-cell-features --split 0/0/100 --events-per-shard 2 --format hdf5 --workers 1 --on-error skip"
     )
     out = tmp_path / "set"
     code, _, errors = call(trackml_events, out, *options.split())

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hepdata.angles import delta_phi, wrap_phi
-from hepdata.pairs import paper
+from hepdata.pairs import nearest
 from hepdata.pairs.paper import pair_nearest_others, pair_same_particle
 
 
@@ -92,11 +92,20 @@ def test_a_particle_with_very_many_hits():
     assert rows_of(pair_nearest_others(eta, phi, particle_id, 20)) == expected
 
 
-def test_chunks_do_not_change_the_result(monkeypatch):
+def test_the_size_of_blocks_does_not_change_the_result(monkeypatch):
     event = random_event(5)
     whole = pair_nearest_others(*event, 32)
-    monkeypatch.setattr(paper, "CHUNK", 1)
-    assert rows_of(pair_nearest_others(*event, 32)) == rows_of(whole)
+    for size in (1, 7, 1000):
+        monkeypatch.setattr(nearest, "BLOCK", size)
+        assert rows_of(pair_nearest_others(*event, 32)) == rows_of(whole)
+
+
+def test_dense_and_empty_regions_together():
+    rng = np.random.default_rng(8)
+    eta = np.concatenate([rng.normal(0.0, 0.02, 300), rng.uniform(-5, 5, 60)])
+    phi = np.concatenate([rng.normal(3.1415, 0.02, 300), rng.uniform(-np.pi, np.pi, 60)])
+    event = (eta, wrap_phi(phi), rng.integers(0, 90, 360))
+    assert rows_of(pair_nearest_others(*event, 40)) == nearest_by_brute_force(*event, 40)
 
 
 @pytest.mark.parametrize("particle_id", [[], [0, 0, 0], [5, 5, 5], [0], [9]])
