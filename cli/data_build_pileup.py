@@ -11,6 +11,7 @@ import click
 from hepdata.pipeline.pileup import PRESETS, PileupSource, with_changes
 
 from .build_options import BuildOptions, build_options, run_build
+from .progress import ProgressBar
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 
@@ -88,5 +89,6 @@ def command(
         is_labelled=not unlabelled,
         step_bytes=step_size,
     )
-    source = PileupSource.open(files, config, max_events=max_events)
+    with ProgressBar() as bar:
+        source = PileupSource.open(files, config, max_events=max_events, progress=bar)
     run_build(source, out, BuildOptions(**options), f"Pileup dataset ({source.branches.name})")

@@ -66,9 +66,13 @@ def _print(seen: Inspection) -> None:
 
 
 def _fit_text(fit: FitReport) -> str:
+    from hepdata.readers.delphes_kinematics import MASS_RULE
+
     if fit.reason:
         return f"does not fit ({fit.reason})"
-    computed = f"computed: {', '.join(fit.computed)}" if fit.computed else "nothing to compute"
+    computed = "nothing to compute"
+    if fit.computed:
+        computed = f"computed: {', '.join(fit.computed)} (mass: {MASS_RULE})"
     if fit.label_reason:
         return f"fits; {computed}; no training labels ({fit.label_reason})"
     labels = ", ".join(f"{branch} by {rule}" for branch, rule in fit.labels.items())

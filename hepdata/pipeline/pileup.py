@@ -12,7 +12,8 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.pileup import PileupCuts, make_clouds
 from hepdata.pipeline.event import EventRef
-from hepdata.readers.delphes import survey_tree
+from hepdata.progress import Progress, Silent
+from hepdata.readers.delphes import TreeSurvey, survey_tree
 from hepdata.readers.delphes_branches import BranchMap, check_map
 from hepdata.readers.delphes_files import checksum, find_files, name_of
 from hepdata.readers.delphes_kinematics import MASS_RULE
@@ -69,7 +70,12 @@ class PileupSource:
 
     @classmethod
     def open(
-        cls, inputs: Sequence[str], config: PileupConfig, *, max_events: int | None = None
+        cls,
+        inputs: Sequence[str],
+        config: PileupConfig,
+        *,
+        max_events: int | None = None,
+        progress: Progress | None = None,
     ) -> PileupSource:
         """Find the files, choose the branches, and make sure that labels can be had.
 
@@ -77,13 +83,14 @@ class PileupSource:
             inputs: Paths, globs, folders or URLs.
             config: What to make of them.
             max_events: At most so many events, in the order of the files.
+            progress: Listener: a tree of a thousand branches takes a second to open.
 
         Raises:
             InputError: A file cannot be used, or the sample cannot be labelled.
         """
         _check_config(config)
         files = find_files(inputs)
-        surveys = [survey_tree(file) for file in files]
+        surveys = _survey(files, progress or Silent())
         branches = choose_branches(config.branches, surveys[0].contents, surveys[0].classes, files[0])
         for survey in surveys[1:]:
             check_map(branches, survey.contents, survey.location)
@@ -163,6 +170,19 @@ class PileupSource:
                 continue
             for clouds in make_clouds(table, base + table.first, self.config.cuts, name_of(file)):
                 yield next(events), clouds
+
+
+def _survey(files: Sequence[str], progress: Progress) -> list[TreeSurvey]:
+    surveys = []
+    progress = progress if len(files) > 1 else Silent()
+    progress.start("opening", len(files), "file")
+    try:
+        for file in files:
+            surveys.append(survey_tree(file))
+            progress.advance()
+    finally:
+        progress.finish()
+    return surveys
 
 
 def _consecutive(events: list[EventRef]) -> Iterator[list[EventRef]]:

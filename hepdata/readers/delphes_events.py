@@ -71,7 +71,8 @@ def list_leaves(branches: BranchMap, *, labelled: bool) -> list[str]:
             leaves.append(LABEL_LEAVES[collection.label])
         names.update(dict.fromkeys(f"{collection.branch}.{leaf}" for leaf in leaves))
         if labelled and collection.label == "TRef":
-            names["Particle.fUniqueID"] = None
+            # The flag is there in some files only; a name that a tree does not have is passed over.
+            names |= dict.fromkeys(("Particle.fUniqueID", "Particle.IsPU"))
     return list(names)
 
 
@@ -174,7 +175,7 @@ def _label(
         return np.asarray(values == 0)
     if collection.label == "HardEnergyFraction":
         return np.asarray(values >= 0.5)
-    return match_references((offsets, values), arrays["Particle.fUniqueID"])
+    return match_references((offsets, values), arrays["Particle.fUniqueID"], arrays.get("Particle.IsPU"))
 
 
 def _merge(

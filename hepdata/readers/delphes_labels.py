@@ -7,24 +7,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Jagged = tuple[NDArray[np.int64], NDArray[Any]]
+"""Offsets (V + 1,) and flat values."""
 
-def match_references(
-    references: tuple[NDArray[np.int64], NDArray[Any]], generated: tuple[NDArray[np.int64], NDArray[Any]]
-) -> NDArray[np.bool_]:
-    """Whether each reference is found among the generator particles of its own event.
 
-    A card keeps the generator particles of the hard collision only: a track whose particle is not there comes
-    from pileup.
+def match_references(references: Jagged, generated: Jagged, is_pileup: Jagged | None) -> NDArray[np.bool_]:
+    """Whether each reference leads to a generator particle of the leading collision in its own event.
+
+    Most cards keep the generator particles of the hard collision only: a track whose particle is not there
+    comes from pileup. Where pileup is kept too, the generator particles say so themselves.
 
     Args:
-        references: Offsets (V + 1,) and flat unique ids that tracks point to.
-        generated: Offsets (V + 1,) and flat unique ids of the generator particles.
+        references: Unique ids that tracks point to.
+        generated: Unique ids of the generator particles.
+        is_pileup: Their flag, None where the file has none.
 
     Returns:
         One flag per reference.
     """
-    wanted = _keys(*references)
-    return np.isin(wanted, _keys(*generated))
+    known = _keys(*generated)
+    if is_pileup is not None and len(is_pileup[1]) == len(known):
+        known = known[is_pileup[1] == 0]
+    return np.isin(_keys(*references), known)
 
 
 # ROOT keeps the number of the process in the upper byte of an object's id, and apart from it in a reference.

@@ -161,6 +161,17 @@ def test_label_by_reference(write_delphes, make_particles):
     assert table.is_leading.tolist() == [True, False, False, True, False, False, False, True]
 
 
+def test_label_by_reference_to_particles_that_know(write_delphes, make_particles):
+    tracks = make_particles(3, Particle=[7, 8, 9])
+    del tracks["IsPU"]
+    path = write_delphes({"EFlowTrack": [tracks], "Particle": [{"fUniqueID": [9, 8, 7], "IsPU": [1, 0, 1]}]})
+    leaves = {"pt": "PT", "eta": "Eta", "phi": "Phi", "charge": "Charge"}
+    tracks = BranchMap("tracks", (Collection("EFlowTrack", leaves, label="TRef"),))
+    with open_tree(path) as tree:
+        table = read_range(tree, tracks, 0, 1, labelled=True, where="file")
+    assert table.is_leading.tolist() == [False, True, False]
+
+
 def test_label_by_energy_fraction(write_delphes, make_particles):
     particles = make_particles(4, HardEnergyFraction=[0.0, 0.49, 0.5, 1.0])
     del particles["IsPU"]
