@@ -22,7 +22,8 @@ from hept.config import ModelConfig, TrainConfig, check_config
 from hept.model import HEPT
 from hept.network import Network, PlainMLP
 from hept.published import load_published
-from hept.systems.registry import Frame, build_model
+from hept.systems.frame import Frame
+from hept.systems.registry import build_model
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
 N_CLASSES = 8

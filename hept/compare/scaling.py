@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from hept.compare.cost import median_seconds
 from hept.compare.memory import available_gigabytes, peak_gigabytes
 from hept.compare.store import Result
-from hept.systems.registry import Frame, build_model
+from hept.systems.frame import Frame
+from hept.systems.registry import build_model
 
 SCALING_MODELS = ("hept", "flatformer", "performer", "smyrf", "gcn")
 PILEUP_FRAME = Frame(8, 4, 1, n_regions=140, head="classification", n_classes=8, class_feature=7)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from hept.clouds import Clouds
-from hept.systems.registry import Frame
+from hept.systems.frame import Frame
 
 
 @pytest.fixture

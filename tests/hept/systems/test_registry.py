@@ -2,8 +2,11 @@ import pytest
 import torch
 
 from hepdata.errors import InputError
+from hept.systems.attentions import ATTENTIONS
 from hept.systems.catalog import CATALOG, NAMES, find_system
-from hept.systems.registry import ATTENTIONS, GRAPH_LAYERS, Frame, build_model, match_width
+from hept.systems.frame import Frame
+from hept.systems.graph_layers import GRAPH_LAYERS
+from hept.systems.registry import build_model, match_width
 
 SYSTEMS = [name for name in NAMES if name != "mlp"]
 
