@@ -80,7 +80,7 @@ def command(
     Example:
       hept-data simulate pileup pileup.root --events 20
       hept-data build pileup pileup.root pileup --workers 2
-    """  # noqa: D301
+    """
     config = with_changes(
         preset,
         branches=branches,

@@ -85,7 +85,7 @@ def command(
     Example:
       hept-data build tracking raw tracking --detectors raw/detectors.csv --workers 2
       hept-data build tracking raw tracking-6k --preset tracking-6k --pairs published
-    """  # noqa: D301
+    """
     config = TRACKING_PRESETS[preset]
     pt_threshold = config.pt_threshold if pt_threshold is None else pt_threshold
     config = TrackingConfig(

@@ -84,7 +84,7 @@ class PygSource:
 )
 @build_options
 def command(folder: Path, out: Path, trust: bool, **options: Any) -> None:
-    r"""Turn a FOLDER of torch_geometric .pt point clouds into a dataset in the new folder OUT.
+    """Turn a FOLDER of torch_geometric .pt point clouds into a dataset in the new folder OUT.
 
     Reads the files published for HEPT and those of gnn_tracking: x, pos, particle_id, pt, reconstructable,
     layer and point pairs; one cloud a file, or all in one.

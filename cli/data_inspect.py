@@ -32,7 +32,7 @@ def command(file: str, event: int, branches: str, json_path: Path | None) -> Non
     Example:
       hept-data simulate pileup pileup.root --events 20
       hept-data inspect pileup.root
-    """  # noqa: D301
+    """
     from hepdata.pipeline.pileup_inspect import inspect_file
     from hepdata.readers.delphes_files import find_files
 

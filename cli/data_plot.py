@@ -35,7 +35,7 @@ def command(
       hept-data simulate pileup pileup.root --events 20
       hept-data build pileup pileup.root pileup
       hept-data plot pileup --out pictures
-    """  # noqa: D301
+    """
     from hepdata import open_dataset
     from hepdata.pictures.distributions import plot_dataset
 

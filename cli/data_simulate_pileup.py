@@ -31,7 +31,7 @@ def command(out: Path, events: int, pileup: float, seed: int, json_path: Path | 
     \b
     Example:
       hept-data simulate pileup pileup.root --events 20
-    """  # noqa: D301
+    """
     from hepdata.simulate.pileup_file import write_pileup
 
     with ProgressBar() as bar:

@@ -43,7 +43,7 @@ def command(
     \b
     Example:
       hept-data simulate tracking raw --events 20 --hits-per-event 2000
-    """  # noqa: D301
+    """
     with ProgressBar() as bar:
         summary = simulate_files(
             out,

@@ -77,7 +77,7 @@ def command(
     Examples:
       hept-train compare tracking --budget 5min --out compare/tracking
       hept-train compare pileup --models hept,gcn,smyrf --tables accuracy,time --budget 2epochs
-    """  # noqa: D301
+    """
     from hepdata.loader.dataset import open_dataset
     from hept.compare.claims import tabulate_claims
     from hept.compare.plan import choose_models, choose_tables, parse_budget

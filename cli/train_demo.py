@@ -27,7 +27,7 @@ _HEADLINE = {"tracking": ("AP@k, hits of particles with pT > 0.9 GeV", "ap@0.9")
 @click.option("--seed", default=1, show_default=True, help="Of the simulated events.")
 @json_option
 def command(out: Path, events: int, epochs: int | None, seed: int, json_path: Path | None) -> None:
-    r"""Simulate, build, train, evaluate and draw, all into the folder OUT.
+    """Simulate, build, train, evaluate and draw, all into the folder OUT.
 
     Shows each command before it runs; a demo that is already in OUT is made anew.
 

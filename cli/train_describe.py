@@ -28,7 +28,7 @@ TYPICAL_POINTS = {"tracking": (6_000, 60_000), "pileup": (10_000,)}
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting of a preset.")
 @json_option
 def command(model: str, points: tuple[int, ...], overrides: tuple[str, ...], json_path: Path | None) -> None:
-    r"""Count the parameters of MODEL and the operations of a forward pass.
+    """Count the parameters of MODEL and the operations of a forward pass.
 
     MODEL is a preset, a configuration file, a run folder, a weights file or the published checkpoint. An
     operation is one multiply-add, as in the paper's tables.

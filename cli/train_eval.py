@@ -19,7 +19,7 @@ from .tables import print_table
 @click.option("--split", default="test", show_default=True, help="Split to evaluate on.")
 @json_option
 def command(model: Path, dataset: str | None, split: str, json_path: Path | None) -> None:
-    r"""Evaluate MODEL (a run folder, a weights file or the published checkpoint) on DATASET.
+    """Evaluate MODEL (a run folder, a weights file or the published checkpoint) on DATASET.
 
     Without DATASET, a run folder is evaluated on the dataset that it was trained on.
 

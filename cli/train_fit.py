@@ -51,7 +51,7 @@ def command(
     nodes: int,
     json_path: Path | None,
 ) -> int:
-    r"""Train a model on DATASET.
+    """Train a model on DATASET.
 
     \b
     Examples:

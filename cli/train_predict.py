@@ -30,7 +30,7 @@ def command(
     min_points: int | None,
     json_path: Path | None,
 ) -> None:
-    r"""Write MODEL's answer for every point of DATASET to a Parquet file.
+    """Write MODEL's answer for every point of DATASET to a Parquet file.
 
     Tracks are found with the clustering that `hept-train tune-clustering` chose for the run, unless given
     here.

@@ -20,7 +20,7 @@ from .train_eval import dataset_of
 @click.option("--max-clouds", default=20, show_default=True, type=click.IntRange(1), help="Clouds to try on.")
 @json_option
 def command(run: Path, dataset: str | None, split: str, max_clouds: int, json_path: Path | None) -> None:
-    r"""Try clusterings of RUN's embeddings, and keep the best in the run folder.
+    """Try clusterings of RUN's embeddings, and keep the best in the run folder.
 
     The best finds the most particles above 0.9 GeV (double majority) on the validation split.
 

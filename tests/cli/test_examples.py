@@ -33,8 +33,9 @@ def walk(program: str, command: click.Command) -> list[tuple[str, click.Command]
 
 
 def examples_of(command: click.Command) -> list[str]:
-    lines = f"{command.help}\n{command.epilog}".splitlines()
-    return [line.strip() for line in lines if re.match(r"\s+hept-(data|train) ", line)]
+    """The examples as a user sees them: lines of the rendered help."""
+    text = command.get_help(click.Context(command, terminal_width=200))
+    return [line.strip() for line in text.splitlines() if re.match(r"\s+hept-(data|train) ", line)]
 
 
 COMMANDS = walk("hept-data", data.group) + walk("hept-train", train.group)
