@@ -23,7 +23,7 @@ def make_objective(config: TrainConfig, *, only_metric: bool = False) -> Objecti
     """The loss and metrics of a configuration; `only_metric` keeps what chooses the best epoch."""
     loss = config.loss
     if config.task == "pileup":
-        return PileupObjective(alpha=loss.alpha, gamma=loss.gamma)
+        return PileupObjective(alpha=loss.alpha, gamma=loss.gamma, with_cleaning=not only_metric)
     return TrackingObjective(
         tau=loss.tau,
         similarity=loss.similarity,

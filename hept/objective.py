@@ -17,6 +17,7 @@ from hepdata.loader.batch import Batch, PairTensors
 from hept.losses import RandomNegatives, count_particles, focal_loss, info_nce, number_particles
 from hept.losses.infonce import Similarity
 from hept.metrics import average_precision_at_k, classify
+from hept.metrics.cleaning import Cleaning
 
 PT_THRESHOLDS = (0.9, 0.5, 0.0)
 
@@ -126,10 +127,14 @@ class TrackingScores:
 
 @dataclass(frozen=True)
 class PileupObjective:
-    """Focal loss, and the area under the precision–recall curve, over neutral particles above 0.9 GeV."""
+    """Focal loss, and the area under the precision–recall curve, over neutral particles above 0.9 GeV.
+
+    `with_cleaning` adds what mitigation is worth: missing pT, jets, and the PUPPI-like baseline.
+    """
 
     alpha: float = 0.25
     gamma: float = 2.0
+    with_cleaning: bool = False
     metric: str = "auc"
 
     def count(self, batch: Batch) -> int:
@@ -156,7 +161,7 @@ class PileupObjective:
 
     def scores(self) -> PileupScores:
         """Areas and F1."""
-        return PileupScores()
+        return PileupScores(cleaning=Cleaning() if self.with_cleaning else None)
 
 
 @dataclass
@@ -165,6 +170,7 @@ class PileupScores:
 
     logits: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = field(default_factory=list)
     labels: list[np.ndarray[tuple[int], np.dtype[np.bool_]]] = field(default_factory=list)
+    cleaning: Cleaning | None = None
 
     def add(self, out: Tensor, batch: Batch) -> None:
         """Take in the clouds of a batch."""
@@ -172,6 +178,10 @@ class PileupScores:
             scored = batch.is_scored[begin:end]
             self.logits.append(out[begin:end][scored].reshape(-1).double().cpu().numpy())
             self.labels.append(batch.is_leading[begin:end][scored].cpu().numpy())
+            if self.cleaning is not None:
+                columns = {name: values[begin:end].cpu().numpy() for name, values in batch.columns.items()}
+                probability = out[begin:end].reshape(-1).double().sigmoid().cpu().numpy()
+                self.cleaning.add(columns, probability)
 
     def result(self) -> dict[str, float]:
         """Areas and F1 (at even odds)."""
@@ -184,6 +194,7 @@ class PileupScores:
             "auc_per_cloud": _mean([cloud.auc for cloud in by_cloud]),
             "roc_auc_per_cloud": _mean([cloud.roc_auc for cloud in by_cloud]),
             "f1_per_cloud": _mean([cloud.f1 for cloud in by_cloud]),
+            **(self.cleaning.result() if self.cleaning is not None else {}),
         }
 
 
