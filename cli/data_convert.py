@@ -41,7 +41,7 @@ def command(
     \b
     Example:
       hept-data convert tracking tracking-h5 --format hdf5
-    """  # noqa: D301 (click takes the backspace as "keep these lines")
+    """
     if file_format is None:
         file_format = "hdf5" if Manifest.read(dataset).file_format == "parquet" else "parquet"
     with ProgressBar() as progress:

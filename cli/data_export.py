@@ -25,7 +25,7 @@ def command(dataset: str, out: Path, split: str, max_points: int | None, unscale
     \b
     Example:
       hept-data export pileup train.h5 --max-points 4096
-    """  # noqa: D301 (click takes the backspace as "keep these lines")
+    """
     clouds = open_dataset(dataset)[split]
     n_lost = clouds.to_padded_hdf5(out, max_points, scaled=not unscaled)
     click.echo(f"{out}: {len(clouds):,} clouds of split {split}, {n_lost:,} points did not fit")

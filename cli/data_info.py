@@ -17,6 +17,7 @@ from .frame import json_option, write_json
 def command(dataset: str, json_path: Path | None) -> None:
     """Show what DATASET holds: clouds, points, pairs, labels, ranges of every column.
 
+    \b
     Example:
       hept-data info tracking
     """

@@ -24,7 +24,7 @@ def command(datasets: tuple[str, ...], out: Path) -> None:
       hept-data build tracking raw part1 --events 1000-1009
       hept-data build tracking raw part2 --events 1010-1019
       hept-data merge part1 part2 merged
-    """  # noqa: D301 (click takes the backspace as "keep these lines")
+    """
     with ProgressBar() as progress:
         manifest = merge_datasets(datasets, out, progress=progress)
     sizes = ", ".join(f"{split} {manifest.statistics(split).n_clouds:,}" for split in manifest.splits)

@@ -27,7 +27,7 @@ def command(dataset: str, json_path: Path | None) -> None:
     \b
     Example:
       hept-data validate tracking
-    """  # noqa: D301 (click takes the backspace as "keep these lines")
+    """
     with ProgressBar() as progress:
         findings = validate_dataset(dataset, progress=progress)
     write_json(json_path, [asdict(finding) for finding in findings])
