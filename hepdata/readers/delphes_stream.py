@@ -7,6 +7,7 @@ the range is kept for the next one, which usually follows.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,15 +87,14 @@ class EventStream:
 
 def _choose_range(borders: list[int], at: int, stop: int, most: int) -> tuple[int, int]:
     """The entries to read for [at, stop): whole baskets where a step has room for them, at most `most`."""
-    begin = max((border for border in borders if border <= at), default=at)
+    after = bisect_right(borders, at)
+    begin = borders[after - 1] if after else at
     if at - begin >= most:
         begin = at
-    ends = [border for border in borders if at < border <= begin + most]
-    enough = [border for border in ends if border >= stop]
-    if enough:
-        return begin, enough[0]
-    if ends:
-        return begin, ends[-1]
+    reach = bisect_right(borders, begin + most)
+    if reach > after:
+        enough = bisect_left(borders, stop, after, reach)
+        return begin, borders[min(enough, reach - 1)]
     # One basket fills more than a step: take what is asked for, as far as a step reaches.
     return at, min(stop, at + most)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hepdata.errors import InputError
+from hepdata.errors import HeptError, InputError
 from hepdata.readers.delphes import open_tree
 from hepdata.readers.delphes_branches import BranchMap, Contents
 from hepdata.readers.delphes_events import read_range
@@ -48,7 +48,11 @@ def count_labels(location: str, branches: BranchMap, contents: Contents, n_event
     counts = LabelCounts()
     with open_tree(location) as tree:
         for entry in range(min(int(tree.num_entries), n_events)):
-            counts = counts + _count_entry(tree, branches, contents, entry, location)
+            try:
+                counts = counts + _count_entry(tree, branches, contents, entry, location)
+            except HeptError:
+                # Damaged: the build will meet it again, and stop there or skip it as it was told.
+                continue
             if counts.is_settled and not counts.n_contradicting:
                 break
     return counts
@@ -75,7 +79,7 @@ def _count_entry(tree: Any, branches: BranchMap, contents: Contents, entry: int,
 def _count_contradictions(tree: Any, branch: str, entry: int) -> int:
     """Neutrals that IsPU calls leading although none of their energy is: a calorimeter that fills neither."""
     leaves = [f"{branch}.IsPU", f"{branch}.HardEnergyFraction"]
-    has_charge = f"{branch}.Charge" in tree.keys(recursive=True, full_paths=False)
+    has_charge = f"{branch}.Charge" in tree
     names = [*leaves, f"{branch}.Charge"] if has_charge else leaves
     first = {
         name: np.asarray(tree[name].array(entry_start=entry, entry_stop=entry + 1, library="np")[0])

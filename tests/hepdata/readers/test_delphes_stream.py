@@ -1,5 +1,7 @@
 """Streams: every entry once and in order whatever the step, baskets decompressed once, damage contained."""
 
+from pathlib import Path
+
 import awkward as ak
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hepdata.errors import HeptError, InputError
 from hepdata.readers.delphes import survey_tree
 from hepdata.readers.delphes_presets import choose_branches
 from hepdata.readers.delphes_stream import EventStream, _choose_range, stream_of
+from hepdata.readers.delphes_survey import LabelCounts, count_labels
 
 
 def open_stream(path, step_bytes=10**8):
@@ -82,6 +85,21 @@ def test_damage_costs_only_the_events_that_it_hits(write_delphes, make_particles
     assert [isinstance(answer, HeptError) for answer in answers] == [False, False, True, False]
     assert answers[2].where == "damaged.root, entry 2"
     np.testing.assert_allclose(answers[3].columns["pt"], make_particles(500, 3)["PT"], rtol=1e-6)
+
+
+def test_damage_does_not_keep_a_sample_from_being_judged(write_delphes, make_particles, tmp_path):
+    path = write_delphes({"PF": [make_particles(900, seed) for seed in range(3)]}, compression=uproot.ZLIB(1))
+    branch = uproot.open(path)["Delphes"]["PF.IsPU"]
+    seek = int(branch.member("fBasketSeek")[0])
+    content = bytearray(Path(path).read_bytes())
+    content[seek + 90 : seek + 110] = bytes(20)
+    Path(path).write_bytes(content)
+    survey = survey_tree(path)
+    branches = choose_branches("auto", survey.contents, survey.classes, path)
+    assert count_labels(path, branches, survey.contents, 100) == LabelCounts()
+    answers = list(open_stream(path).read(0, 3))
+    assert all(isinstance(answer, InputError) for answer in answers)
+    assert len(answers) == 3
 
 
 def test_one_stream_per_thread_until_something_changes(pileup_file, tmp_path):
