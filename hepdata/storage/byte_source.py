@@ -6,6 +6,9 @@ import os
 import weakref
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hepdata.storage.place import Place
 
 
@@ -28,6 +31,16 @@ class LocalFile:
                 break
             content += more
         return content
+
+    def read_into(self, offset: int, target: NDArray[Any]) -> None:
+        """Fill an array from the bytes at `offset`; EOFError where the file has too few of them."""
+        content = target.reshape(-1).view(np.uint8).data
+        n_read = 0
+        while n_read < len(content):
+            n_new = os.preadv(self._descriptor, [content[n_read:]], offset + n_read)
+            if not n_new:
+                raise EOFError(f"{len(content)} bytes at {offset}")
+            n_read += n_new
 
     def close(self) -> None:
         """Let go of the descriptor."""

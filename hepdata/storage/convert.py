@@ -24,7 +24,7 @@ def convert_dataset(
     out: Path,
     file_format: FileFormat,
     *,
-    compression: Compression = "gzip",
+    compression: Compression = "none",
     progress: Progress | None = None,
 ) -> Manifest:
     """Write the dataset at `source` in another format to the new folder `out`.
@@ -35,7 +35,7 @@ def convert_dataset(
         source: Folder or fsspec URL.
         out: New folder.
         file_format: Of the result.
-        compression: Of HDF5 files; "none" is larger and faster to read.
+        compression: Of HDF5 files; "gzip" is smaller and slower to read.
         progress: Told of every cloud.
 
     Raises:

@@ -7,6 +7,9 @@ Layout of a file with B clouds, N points and E pairs in all:
     pos_ptr, neg_ptr             (N + B,)   the row limits of cloud b begin at point_offsets[b] + b
     pos_offsets, neg_offsets     (B + 1,)   and its partners at pos_offsets[b], neg_offsets[b]
     pos_idx, neg_idx             (E,)
+    checksums                    (B, columns)   of every cloud's part of every array
+
+Without compression every array is one stretch of bytes, which readers take without HDF5's machinery.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from numpy.typing import NDArray
 from hepdata.cloud import PointCloud
 from hepdata.schema import Column, Schema
 from hepdata.storage.atomic import write_atomically
+from hepdata.storage.checksum import sum_words
 from hepdata.storage.columns import PAIRS, SCALARS, arrays_of, list_columns
 from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.statistics import Statistics, add_up, count_cloud
@@ -49,6 +53,16 @@ class Sizes:
         """The sizes that the statistics of all clouds tell."""
         return cls(statistics.n_clouds, statistics.n_points, statistics.n_positives, statistics.n_negatives)
 
+    def length_of(self, column: Column) -> int:
+        """Elements of one array."""
+        lengths = {
+            "pos_ptr": self.n_points + self.n_clouds,
+            "neg_ptr": self.n_points + self.n_clouds,
+            "pos_idx": self.n_positives,
+            "neg_idx": self.n_negatives,
+        }
+        return lengths.get(column.name, self.n_points)
+
 
 def write_hdf5(
     path: Path,
@@ -58,7 +72,7 @@ def write_hdf5(
     has_pairs: bool,
     sizes: Sizes,
     rows_per_part: Sequence[int] = (),
-    compression: Compression = "gzip",
+    compression: Compression = "none",
 ) -> ShardRecord:
     """Write clouds to one HDF5 file that appears whole or not at all; taken one at a time.
 
@@ -69,7 +83,7 @@ def write_hdf5(
         has_pairs: Whether clouds have pair lists.
         sizes: Of all clouds together.
         rows_per_part: How the clouds lay in Parquet shards, to restore the same shards later.
-        compression: "none" is larger and several times faster to read.
+        compression: "gzip" is smaller, by a factor of ten where pairs are many, and several times slower.
 
     Raises:
         InputError: A cloud does not fit the schema.
@@ -81,9 +95,11 @@ def write_hdf5(
         # The layout of HDF5 1.10 has checksums on its metadata, those of earlier versions have none.
         with h5py.File(handle.name, "w", libver=("v110", "v110")) as file:
             writers = _create(file, schema, has_pairs, sizes, compression)
-            for cloud in clouds:
-                for name, values in _flat_arrays(cloud, schema, has_pairs).items():
+            for row, cloud in enumerate(clouds):
+                arrays = arrays_of(cloud, schema, has_pairs)
+                for name, values in (arrays | _scalars(cloud)).items():
                     writers[name].append(values)
+                file["checksums"][row] = [sum_words(values) for values in arrays.values()]
                 statistics.append(count_cloud(cloud))
                 event_ids[cloud.event_id] = None
             _append_offsets(writers, statistics, has_pairs)
@@ -111,7 +127,7 @@ def split_to_hdf5(
     clouds: Iterable[PointCloud],
     schema: Schema,
     shards: Sequence[ShardRecord],
-    compression: Compression = "gzip",
+    compression: Compression = "none",
 ) -> list[ShardRecord]:
     """Write the clouds of Parquet shards to `SPLIT.h5` in `staging`; no file for a split without clouds."""
     statistics = add_up([shard.statistics for shard in shards])
@@ -161,39 +177,52 @@ def _create(
     file: h5py.File, schema: Schema, has_pairs: bool, sizes: Sizes, compression: Compression
 ) -> dict[str, _Appender]:
     file.attrs["hept"] = json.dumps({"task": schema.task, "layout": "flat arrays and offsets"})
-    lengths = {
-        "pos_ptr": sizes.n_points + sizes.n_clouds,
-        "neg_ptr": sizes.n_points + sizes.n_clouds,
-        "pos_idx": sizes.n_positives,
-        "neg_idx": sizes.n_negatives,
-    }
-    wanted = [(column, sizes.n_clouds) for column in SCALARS]
-    wanted += [
-        (column, lengths.get(column.name, sizes.n_points)) for column in list_columns(schema, has_pairs)
-    ]
+    columns = list_columns(schema, has_pairs)
+    index = list(SCALARS)
     offsets = ["point_offsets", *(["pos_offsets", "neg_offsets"] if has_pairs else [])]
-    wanted += [
-        (Column(name, "int64", "", "where every cloud begins"), sizes.n_clouds + 1) for name in offsets
-    ]
+    index += [Column(name, "int64", "", "where every cloud begins") for name in offsets]
     writers = {}
-    for column, length in wanted:
-        largest = PAIR_CHUNK if column.name in ("pos_idx", "neg_idx") else POINT_CHUNK
-        chunk = max(1, min(length, largest))
-        is_packed = compression == "gzip" and length > 0
-        dataset = file.create_dataset(
-            column.name,
-            shape=(length,),
-            dtype=column.dtype,
-            chunks=(chunk,) if length else None,
-            compression="gzip" if is_packed else None,
-            compression_opts=1 if is_packed else None,
-            # Regrouped bytes make points smaller; pair indices are small without, and faster to read.
-            shuffle=is_packed and column not in PAIRS,
-            fletcher32=length > 0,
-        )
-        dataset.attrs["unit"], dataset.attrs["meaning"] = column.unit, column.meaning
-        writers[column.name] = _Appender(dataset, chunk)
+    for column in index:
+        length = sizes.n_clouds + (column.name in offsets)
+        writers[column.name] = _Appender(_create_checked(file, column, (length,)), POINT_CHUNK)
+    for column in columns:
+        dataset = _create_column(file, column, sizes.length_of(column), compression)
+        writers[column.name] = _Appender(dataset, (dataset.chunks or (1,))[0])
+    checksums = Column(
+        "checksums", "uint64", "", "sum of the 64-bit words of every cloud's part of every array"
+    )
+    shape = (sizes.n_clouds, len(columns))
+    _create_checked(file, checksums, shape).attrs["columns"] = [column.name for column in columns]
     return writers
+
+
+def _create_checked(file: h5py.File, column: Column, shape: tuple[int, ...]) -> h5py.Dataset:
+    """A small array that HDF5 itself guards."""
+    chunks = (min(shape[0], POINT_CHUNK), *shape[1:]) if shape[0] else None
+    dataset = file.create_dataset(column.name, shape, column.dtype, chunks=chunks, fletcher32=shape[0] > 0)
+    _describe(dataset, column)
+    return dataset
+
+
+def _create_column(file: h5py.File, column: Column, length: int, compression: Compression) -> h5py.Dataset:
+    is_packed = compression == "gzip" and length > 0
+    largest = PAIR_CHUNK if column.name in ("pos_idx", "neg_idx") else POINT_CHUNK
+    dataset = file.create_dataset(
+        column.name,
+        (length,),
+        column.dtype,
+        chunks=(min(length, largest),) if is_packed else None,
+        compression="gzip" if is_packed else None,
+        compression_opts=1 if is_packed else None,
+        # Regrouped bytes make points smaller; pair indices are small without, and faster to read.
+        shuffle=is_packed and column not in PAIRS,
+    )
+    _describe(dataset, column)
+    return dataset
+
+
+def _describe(dataset: h5py.Dataset, column: Column) -> None:
+    dataset.attrs["unit"], dataset.attrs["meaning"] = column.unit, column.meaning
 
 
 def _append_offsets(writers: dict[str, _Appender], statistics: list[Statistics], has_pairs: bool) -> None:
@@ -205,7 +234,6 @@ def _append_offsets(writers: dict[str, _Appender], statistics: list[Statistics],
         writers[name].append(np.cumsum([0, *sizes], dtype=np.int64))
 
 
-def _flat_arrays(cloud: PointCloud, schema: Schema, has_pairs: bool) -> dict[str, NDArray[Any]]:
-    arrays = arrays_of(cloud, schema, has_pairs)
-    scalars = {"event_id": cloud.event_id, "sector": cloud.sector, "n_points": cloud.n_points}
-    return arrays | {column.name: np.array([scalars[column.name]], column.dtype) for column in SCALARS}
+def _scalars(cloud: PointCloud) -> dict[str, NDArray[Any]]:
+    values = {"event_id": cloud.event_id, "sector": cloud.sector, "n_points": cloud.n_points}
+    return {column.name: np.array([values[column.name]], column.dtype) for column in SCALARS}
