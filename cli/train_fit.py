@@ -93,6 +93,8 @@ def command(
             devices=devices,
             nodes=nodes,
         )
+    if not result.is_first_process:
+        return 0
     rows: list[tuple[str, object]] = [
         (f"best {result.metric} (validation)", result.best),
         ("in epoch", result.best_epoch),

@@ -11,6 +11,7 @@ best.safetensors  last.safetensors  resume.pt
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Mapping
@@ -108,10 +109,14 @@ class RunFolder:
         for table, path in self._rows.items():
             rows = [row for row in self.read_rows(table) if (row.get("step") or "").isdigit()]
             kept = [row for row in rows if int(row["step"]) <= step and None not in row.values()]
-            with disk_errors(path):
-                path.unlink(missing_ok=True)
-            for row in kept:
-                self.append(table, row)
+            if not rows:
+                continue
+            text = io.StringIO(newline="")
+            writer = csv.DictWriter(text, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(kept)
+            with write_atomically(path) as file:
+                file.write(text.getvalue().encode())
 
 
 def _text(value: object) -> object:

@@ -55,6 +55,7 @@ class FitResult:
         steps: Optimiser steps made.
         seconds: Wall time of this call.
         stopped: "finished", "early stopping", "time limit" or "interrupted".
+        is_first_process: Whether this is the process that speaks for all.
     """
 
     run: Path
@@ -65,6 +66,7 @@ class FitResult:
     steps: int
     seconds: float
     stopped: str
+    is_first_process: bool = True
 
 
 @dataclass
@@ -191,6 +193,7 @@ class Training:
             steps=where.step,
             seconds=time.perf_counter() - begun,
             stopped=stopped,
+            is_first_process=self.fabric.is_global_zero,
         )
 
     def _train_epoch(self, interrupt: Interrupt) -> None:

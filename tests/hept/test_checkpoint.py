@@ -1,0 +1,82 @@
+import errno
+import os
+
+import pytest
+import torch
+
+from hepdata.errors import InputError, JobError
+from hept.checkpoint import (
+    ModelCard,
+    build_network,
+    load_model,
+    load_resume_state,
+    save_resume_state,
+    save_weights,
+)
+from hept.config import load_config
+
+FEATURES, COORDS = ["eta", "phi", "pt"], ["eta", "phi"]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    config = load_config("tracking-demo", ["model.n_layers=1"])
+    network = build_network(config, FEATURES, COORDS).eval()
+    card = ModelCard(config.model_dump(), FEATURES, COORDS, "abc", 3, {"ap@0.9": 0.5})
+    path = tmp_path / "best.safetensors"
+    save_weights(path, network.state_dict(), card)
+    return network, path
+
+
+def test_a_weights_file_stands_alone(saved):
+    network, path = saved
+    for source in (path, path.parent):
+        loaded = load_model(source)
+        assert (loaded.task, loaded.features, loaded.coords) == ("tracking", FEATURES, COORDS)
+        features, coords, offsets = torch.randn(50, 3), torch.randn(50, 2), torch.tensor([0, 50])
+        torch.testing.assert_close(
+            loaded.network(features, coords, offsets), network(features, coords, offsets)
+        )
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:100], lambda b: b"", lambda b: b"x" * 500])
+def test_a_damaged_checkpoint_is_one_line(saved, damage):
+    _, path = saved
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError, match=r"best.safetensors: found a damaged checkpoint") as caught:
+        load_model(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_without_a_description_are_refused(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file({"a": torch.zeros(2)}, tmp_path / "other.safetensors")
+    with pytest.raises(InputError, match="no description of the model in its header"):
+        load_model(tmp_path / "other.safetensors")
+
+
+def test_nothing_there_is_one_line(tmp_path):
+    with pytest.raises(InputError, match="found no weights; expected a run folder"):
+        load_model(tmp_path / "nothing")
+
+
+def test_a_damaged_resume_state_is_one_line(tmp_path):
+    save_resume_state(tmp_path / "resume.pt", {"step": 3})
+    assert load_resume_state(tmp_path / "resume.pt") == {"step": 3}
+    (tmp_path / "resume.pt").write_bytes(b"PK nonsense")
+    with pytest.raises(InputError, match="found a damaged state"):
+        load_resume_state(tmp_path / "resume.pt")
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(saved, monkeypatch):
+    network, path = saved
+    before = path.read_bytes()
+
+    def refuse(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(JobError, match="found no space left on the disk"):
+        save_weights(path, network.state_dict(), ModelCard({}, [], [], "", 0, {}))
+    assert path.read_bytes() == before
