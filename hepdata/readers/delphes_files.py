@@ -120,8 +120,14 @@ def _check_protocol(location: str) -> None:
     try:
         fsspec.get_filesystem_class(protocol)
     except ImportError as error:
-        package, extra = _EXTRAS.get(protocol, (f"a filesystem for {protocol}://", "http"))
-        raise missing_extra(package, extra) from error
+        if protocol in _EXTRAS:
+            raise missing_extra(*_EXTRAS[protocol]) from error
+        raise InputError(
+            location,
+            found=f"no package for {protocol}:// URLs",
+            expected="the package that fsspec needs for them",
+            remedy=str(error),
+        ) from error
     except ValueError as error:
         raise InputError(
             location,

@@ -11,6 +11,8 @@ import pytest
 from hepdata.errors import InputError
 from hepdata.readers.delphes import survey_tree
 from hepdata.readers.delphes_files import checksum, find_files, name_of
+from hepdata.readers.delphes_presets import choose_branches
+from hepdata.readers.delphes_stream import EventStream
 
 
 @pytest.fixture
@@ -100,6 +102,11 @@ def test_http(server, pileup_file):
     content = pileup_file.read_bytes()
     assert checksum(server) == (len(content), hashlib.sha256(content).hexdigest())
     assert name_of(server) == "pileup.root"
+    survey = survey_tree(server)
+    branches = choose_branches("auto", survey.contents, survey.classes, server)
+    (far,) = EventStream(server, branches, labelled=True, step_bytes=10**8).read(2, 9)
+    (near,) = EventStream(str(pileup_file), branches, labelled=True, step_bytes=10**8).read(2, 9)
+    assert far.columns["pt"].tobytes() == near.columns["pt"].tobytes()
 
 
 def test_http_that_does_not_answer(server):
@@ -116,6 +123,12 @@ def test_xrootd_needs_its_extra():
 def test_unknown_kind_of_url():
     with pytest.raises(InputError, match="found a URL of kind 'carrier'"):
         find_files(["carrier://pigeon/file.root"])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gcsfs") is not None, reason="the package is installed")
+def test_a_url_whose_package_is_missing():
+    with pytest.raises(InputError, match=r"found no package for gs:// URLs.*gcsfs"):
+        find_files(["gs://bucket/file.root"])
 
 
 def test_memory_urls_with_globs(pileup_file):
