@@ -41,6 +41,9 @@ def match_width(name: str, frame: Frame) -> int:
     with torch.device("meta"):
         target = _count(_build_hept(frame))
         low, high = 1, MAX_WIDTH
+        if _count(make(name, frame, low)) == _count(make(name, frame, high)):
+            # Nothing in it is free: with the kernel of HEPT it has what HEPT has.
+            return low
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if _count(make(name, frame, middle)) <= target else (low, middle)

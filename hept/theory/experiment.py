@@ -140,7 +140,7 @@ def run_experiment(config: ExperimentConfig, progress: Progress | None = None) -
     found = list(_search_rff(config, cloud))
     progress.start("search", len(config.widths), "bucket width")
     for width in config.widths:
-        found += _search_width(config, cloud, width)
+        found += search_width(config, square.n_pairs, all_pairs, near_pairs, width)
         progress.advance()
     progress.finish()
     best = _keep_best(found, config.budgets_per_decade)
@@ -172,22 +172,28 @@ def _search_rff(config: ExperimentConfig, cloud: _Cloud) -> Iterator[Approximati
         )
 
 
-def _search_width(config: ExperimentConfig, cloud: _Cloud, width: float) -> list[Approximation]:
-    near, everywhere = (
-        collision_probability(pairs.z, width) for pairs in (cloud.near_pairs, cloud.all_pairs)
-    )
+def search_width(
+    config: ExperimentConfig,
+    n_pairs: int,
+    all_pairs: DistanceCounts,
+    near_pairs: DistanceCounts,
+    width: float,
+) -> list[Approximation]:
+    """Cost and error of all numbers of tables and functions at one bucket width, by expectation."""
+    kernel = gaussian(near_pairs.z)
+    near, everywhere = (collision_probability(pairs.z, width) for pairs in (near_pairs, all_pairs))
     found = []
     for n_functions in range(1, config.max_functions + 1):
-        collisions = cloud.all_pairs.total(everywhere**n_functions) / 2
+        collisions = all_pairs.total(everywhere**n_functions) / 2
         methods = METHODS[1:] if n_functions == 1 else METHODS[2:]
         for n_tables in range(1, config.max_tables + 1):
-            error = cloud.near_pairs.total(lsh_error(near, cloud.near_kernel, n_tables, n_functions))
+            error = near_pairs.total(lsh_error(near, kernel, n_tables, n_functions))
             flops = count_lsh_flops(config.n_points, N_DIMENSIONS, n_tables, n_functions, collisions)
             found += [
                 Approximation(
                     method,
                     flops,
-                    error / cloud.square.n_pairs,
+                    error / n_pairs,
                     width,
                     n_tables=n_tables,
                     n_functions=n_functions,
