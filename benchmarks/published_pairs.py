@@ -1,4 +1,4 @@
-"""The published pair procedure, literally: a loop over particles, each of which searches the whole list of edges.
+"""The published pair procedure, literally: a loop over particles, each of which searches all edges.
 
 Written for comparison from its description; slow on purpose only in so far as the procedure is.
 """

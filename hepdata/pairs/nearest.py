@@ -22,7 +22,7 @@ from hepdata.pairs.csr import pack_rows
 BLOCK = 32
 LARGE_GROUP = 64
 # Distances closer than this count as equal and the lower index wins, so that rounding never decides.
-TIE = 1e-9
+TIE = 1e-12
 
 
 def find_nearest_others(

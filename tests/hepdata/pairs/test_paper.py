@@ -20,7 +20,7 @@ def nearest_by_brute_force(eta, phi, particle_id, n_negatives):
     for i in range(len(eta)):
         distance = np.hypot(eta - eta[i], delta_phi(phi, phi[i]))
         others = np.flatnonzero(particle_id != particle_id[i])
-        rank = np.lexsort((others, np.round(distance[others], 8)))
+        rank = np.lexsort((others, np.round(distance[others], 11)))
         rows.append(sorted(others[rank[:n_negatives]].tolist()))
     return rows
 
@@ -102,8 +102,8 @@ def test_the_size_of_blocks_does_not_change_the_result(monkeypatch):
 
 def test_dense_and_empty_regions_together():
     rng = np.random.default_rng(8)
-    eta = np.concatenate([rng.normal(0.0, 0.02, 300), rng.uniform(-5, 5, 60)])
-    phi = np.concatenate([rng.normal(3.1415, 0.02, 300), rng.uniform(-np.pi, np.pi, 60)])
+    eta = np.concatenate([rng.normal(0.0, 1e-4, 300), rng.uniform(-5, 5, 60)])
+    phi = np.concatenate([rng.normal(3.1415, 1e-4, 300), rng.uniform(-np.pi, np.pi, 60)])
     event = (eta, wrap_phi(phi), rng.integers(0, 90, 360))
     assert rows_of(pair_nearest_others(*event, 40)) == nearest_by_brute_force(*event, 40)
 
