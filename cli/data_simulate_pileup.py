@@ -27,6 +27,7 @@ def command(out: Path, events: int, pileup: float, seed: int, json_path: Path | 
     """Write a Delphes ROOT file: a hard collision with jets and a lepton over soft ones.
 
     The file has a tree `Delphes` with a GenParticle-class branch `PF`, as the published pileup sample has.
+    Over 50 soft collisions, about 4 % of the neutral particles above 0.9 GeV come from the hard one.
 
     \b
     Example:

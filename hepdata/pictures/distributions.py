@@ -74,24 +74,28 @@ def plot_dataset(
             remedy="choose another --split",
         )
     _make_folder(out)
-    listener = progress or Silent()
     chosen = np.unique(np.linspace(0, len(clouds) - 1, min(max_clouds, len(clouds))).astype(int))
+    listener = progress or Silent()
     listener.start("reading", len(chosen), "cloud")
     try:
         histograms, sizes = _fill(dataset, (clouds[int(i)] for i in chosen), listener)
     finally:
         listener.finish()
     note = f"{split}: {len(chosen):,} of {len(clouds):,} clouds"
-    names = _group_names(dataset)
+    files = _draw_columns(list(histograms.values()), _group_names(dataset), note, out)
+    files.append(_draw_sizes(sizes, note, out / "clouds.png"))
+    return files + [_draw_cloud(clouds[int(i)], out) for i in chosen[: max(n_events, 0)]]
+
+
+def _draw_columns(histograms: list[Histogram], names: tuple[str, ...], note: str, out: Path) -> list[Path]:
     files = []
     for title, is_label in (("features", False), ("labels", True)):
-        kind = [item for item in histograms.values() if item.column.is_label == is_label]
+        kind = [histogram for histogram in histograms if histogram.column.is_label == is_label]
         if kind:
             # A label by group would show the group again.
             shown = ("all",) if is_label else names
             files.append(_draw_grid(kind, shown, f"{title} · {note}", out / f"{title}.png"))
-    files.append(_draw_sizes(sizes, note, out / "clouds.png"))
-    return files + [_draw_cloud(clouds[int(i)], out) for i in chosen[: max(n_events, 0)]]
+    return files
 
 
 def _make_folder(out: Path) -> None:

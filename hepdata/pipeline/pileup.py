@@ -99,17 +99,11 @@ class PileupSource:
                 files[0], found="no events", expected="at least one", remedy="give files that hold events"
             )
         if config.is_labelled:
-            check_labelled(branches, files[0])
-            counts = LabelCounts()
-            for survey in surveys:
-                if not counts.is_settled:
-                    counts += count_labels(survey.location, branches, survey.contents, MOST_EVENTS)
-            where = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-            check_counts(counts, branches, where)
+            _check_labels(surveys, branches)
         ends = np.cumsum([survey.n_events for survey in surveys])
-        ends = ends if max_events is None else np.minimum(ends, max_events)
-        counts_kept = np.diff(ends, prepend=0)
-        return cls(tuple(files), tuple(int(count) for count in counts_kept), branches, config)
+        n_kept = np.diff(ends if max_events is None else np.minimum(ends, max_events), prepend=0)
+        used = [(file, int(n)) for file, n in zip(files, n_kept, strict=True) if n]
+        return cls(tuple(file for file, _ in used), tuple(n for _, n in used), branches, config)
 
     @property
     def schema(self) -> Schema:
@@ -183,6 +177,17 @@ def _survey(files: Sequence[str], progress: Progress) -> list[TreeSurvey]:
     finally:
         progress.finish()
     return surveys
+
+
+def _check_labels(surveys: Sequence[TreeSurvey], branches: BranchMap) -> None:
+    first = surveys[0].location
+    check_labelled(branches, first)
+    counts = LabelCounts()
+    for survey in surveys:
+        if not counts.is_settled:
+            counts += count_labels(survey.location, branches, survey.contents, MOST_EVENTS)
+    where = first if len(surveys) == 1 else f"{first} and {len(surveys) - 1} more"
+    check_counts(counts, branches, where)
 
 
 def _consecutive(events: list[EventRef]) -> Iterator[list[EventRef]]:

@@ -109,7 +109,10 @@ def _map_pf(contents: Contents, classes: Classes) -> BranchMap:
 
 
 def _map_candidates(contents: Contents, classes: Classes) -> BranchMap:
-    named = [branch for branch, kind in classes.items() if kind == _CANDIDATE]
+    named = sorted(
+        (branch for branch, kind in classes.items() if kind == _CANDIDATE),
+        key=lambda branch: branch != _CANDIDATE,
+    )
     alike = [
         branch for branch, leaves in contents.items() if leaves >= _CANDIDATE_LEAVES and "Px" not in leaves
     ]

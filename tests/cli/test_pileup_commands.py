@@ -1,8 +1,7 @@
-"""Pileup on the command line, as a user types it: output, exit codes, the examples of --help."""
+"""Pileup on the command line, as a user types it: output, files for scripts, exit codes."""
 
 import json
 import re
-import shlex
 import sys
 
 import pytest
@@ -121,16 +120,3 @@ def test_globs_folders_and_maps(hept_data, tmp_path):
     for number in (1, 2):
         other = json.loads((tmp_path / f"out{number}" / "dataset.json").read_text())
         assert other == first
-
-
-@pytest.mark.parametrize(
-    "command", [("simulate", "pileup"), ("build", "pileup"), ("inspect",), ("plot",)], ids=" ".join
-)
-def test_examples_of_help_work_as_printed(hept_data, command):
-    code, out, _ = hept_data(*command, "--help")
-    assert code == 0
-    examples = re.findall(r"^    hept-data (.*)$", out, flags=re.MULTILINE)
-    assert examples
-    for example in examples:
-        code, _, err = hept_data(*shlex.split(example.replace("--events 20", "--events 3")))
-        assert code == 0, err

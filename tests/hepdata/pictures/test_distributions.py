@@ -32,13 +32,6 @@ def test_pileup(pileup_file, tmp_path):
     assert all(is_drawn(file) for file in files)
 
 
-def test_the_same_dataset_gives_the_same_pictures(pileup_file, tmp_path):
-    dataset = build_pileup(pileup_file, tmp_path / "dataset")
-    first = plot_dataset(dataset, tmp_path / "first", n_events=0)
-    second = plot_dataset(dataset, tmp_path / "second", n_events=0)
-    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
-
-
 def test_unlabelled_pileup_has_no_picture_of_labels(pileup_file, tmp_path):
     dataset = build_pileup(pileup_file, tmp_path / "dataset", is_labelled=False)
     files = plot_dataset(dataset, tmp_path / "pictures", n_events=1, max_clouds=2)

@@ -183,6 +183,8 @@ def test_max_events_stops_in_the_order_of_the_files(pileup_file, tmp_path):
     source = PileupSource.open([str(other), str(pileup_file)], DEFAULT, max_events=5)
     assert source.n_events == (3, 2)
     assert len(source.list_events()) == 5
+    fewer = PileupSource.open([str(other), str(pileup_file)], DEFAULT, max_events=2)
+    assert (fewer.files, fewer.n_events) == ((str(other),), (2,))
 
 
 def test_a_source_travels(pileup_file):

@@ -38,6 +38,12 @@ def test_candidates_by_class_whatever_the_name():
     assert branches.collections[0].branch == "Puppi"
 
 
+def test_the_plain_name_first_among_branches_of_the_class():
+    contents = {"CandidateCHS": CANDIDATE, "ParticleFlowCandidate": CANDIDATE}
+    branches = choose(contents, classes=dict.fromkeys(contents, "ParticleFlowCandidate"))
+    assert branches.collections[0].branch == "ParticleFlowCandidate"
+
+
 def test_candidates_by_leaves_where_the_class_is_not_kept():
     assert choose({"Puppi": CANDIDATE}).collections[0].branch == "Puppi"
     both = {"Another": CANDIDATE, "ParticleFlowCandidate": CANDIDATE}
