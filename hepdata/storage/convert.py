@@ -13,7 +13,7 @@ from hepdata.progress import Progress, Silent
 from hepdata.storage.finish import fresh_staging, publish
 from hepdata.storage.hdf5 import Compression, split_to_hdf5
 from hepdata.storage.lock import lock_output
-from hepdata.storage.manifest import FileFormat, Manifest, ShardRecord, name_shard
+from hepdata.storage.manifest import FileFormat, Manifest, ShardRecord, make_manifest, name_shard
 from hepdata.storage.parquet import write_shard
 from hepdata.storage.place import open_place
 from hepdata.storage.reader import read_shards
@@ -64,7 +64,14 @@ def convert_dataset(
                     splits[split] = split_to_hdf5(
                         staging, split, clouds, manifest.as_schema(), shards, compression
                     )
-            result = manifest.model_copy(update={"file_format": file_format, "splits": splits})
+            result = make_manifest(
+                schema=manifest.as_schema(),
+                file_format=file_format,
+                splits=splits,
+                configuration=manifest.configuration,
+                sources=manifest.sources,
+                skipped=manifest.skipped,
+            )
             result.write(staging)
             publish(staging, out, result)
     finally:

@@ -107,6 +107,7 @@ class Manifest(_Record):
         software: Package versions that made the files.
         sources: Raw files.
         skipped: Events left out.
+        totals: Counts over every split.
         splits: Shards of every split, in order.
     """
 
@@ -121,6 +122,7 @@ class Manifest(_Record):
     software: dict[str, str]
     sources: list[SourceFile]
     skipped: list[SkippedEvent]
+    totals: dict[str, Statistics]
     splits: dict[str, list[ShardRecord]]
 
     def as_schema(self) -> Schema:
@@ -134,8 +136,7 @@ class Manifest(_Record):
 
     def statistics(self, split: str | None = None) -> Statistics:
         """Counts over one split, or over all."""
-        chosen = self.splits.values() if split is None else [self.splits[split]]
-        return add_up([shard.statistics for shards in chosen for shard in shards])
+        return add_up(list(self.totals.values())) if split is None else self.totals[split]
 
     @property
     def fingerprint(self) -> str:
@@ -176,7 +177,6 @@ class Manifest(_Record):
         where = place.name_of(MANIFEST_NAME)
         try:
             content = json.loads(text)
-            checksum = content.pop("checksum")
             version = content["format_version"]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _damaged(where, f"text that is no manifest ({error})") from error
@@ -187,7 +187,7 @@ class Manifest(_Record):
                 expected=f"at most {FORMAT_VERSION}, the newest that this hept reads",
                 remedy="update with: pip install --upgrade hept",
             )
-        if checksum != _checksum(content) or text != _as_text(content):
+        if text != _sign(text[len(_sign(b"")) - 1 : -1]):
             raise _damaged(where, "a content that does not match its own checksum")
         try:
             return cls.model_validate(content)
@@ -218,8 +218,13 @@ def make_manifest(
     configuration: Mapping[str, object],
     sources: Sequence[SourceFile] = (),
     skipped: Sequence[SkippedEvent] = (),
+    totals: Mapping[str, Statistics] | None = None,
 ) -> Manifest:
-    """A manifest of the current format version for shards that are written."""
+    """A manifest of the current format version for shards that are written.
+
+    Ranges of columns are kept for whole splits only: a manifest of many shards stays quick to read. `totals`
+    are needed where the records come from a manifest, and have lost them.
+    """
     from hepdata.storage.software import list_software
 
     parts = describe_schema(schema)
@@ -236,18 +241,27 @@ def make_manifest(
         software=list_software(),
         sources=list(sources),
         skipped=list(skipped),
-        splits={name: list(records) for name, records in splits.items()},
+        totals=dict(totals or count_splits(splits)),
+        splits={name: [_lighten(record) for record in records] for name, records in splits.items()},
     )
 
 
-def _checksum(content: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+def count_splits(splits: Mapping[str, Sequence[ShardRecord]]) -> dict[str, Statistics]:
+    """Counts over every split, from records as the writers return them."""
+    return {name: add_up([record.statistics for record in records]) for name, records in splits.items()}
+
+
+def _lighten(record: ShardRecord) -> ShardRecord:
+    return record.model_copy(update={"statistics": record.statistics.model_copy(update={"columns": {}})})
 
 
 def _as_text(content: Mapping[str, object]) -> bytes:
-    # One spelling only, compared byte by byte on reading: a flipped byte cannot hide in a space.
-    text = json.dumps({"checksum": _checksum(content), **content}, indent=1, ensure_ascii=False)
-    return f"{text}\n".encode()
+    return _sign(json.dumps(content, indent=1, ensure_ascii=False).encode()[1:])
+
+
+def _sign(body: bytes) -> bytes:
+    """The manifest's text: first the checksum of everything that follows, so that no byte can change."""
+    return b'{\n "checksum": "%s",%s\n' % (hashlib.sha256(body).hexdigest().encode(), body)
 
 
 def _damaged(where: str, found: str) -> InputError:

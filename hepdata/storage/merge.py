@@ -63,6 +63,10 @@ def merge_datasets(
                 },
                 sources=[file for _, part in parts for file in part.sources],
                 skipped=[event for _, part in parts for event in part.skipped],
+                totals={
+                    split: add_up([part.totals[split] for _, part in parts if split in part.totals])
+                    for split in splits
+                },
             )
             manifest.write(staging)
             publish(staging, out, manifest)

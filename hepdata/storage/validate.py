@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isclose
 from pathlib import Path
 
 from hepdata.cloud import PointCloud
@@ -52,6 +53,7 @@ class _Seen:
     split_of_event: dict[int, str] = field(default_factory=dict)
     clouds: dict[tuple[int, int], str] = field(default_factory=dict)
     contents: dict[bytes, str] = field(default_factory=dict)
+    counts: dict[str, list[Statistics]] = field(default_factory=dict)
 
 
 def validate_dataset(location: str | os.PathLike[str], *, progress: Progress | None = None) -> list[Finding]:
@@ -83,6 +85,7 @@ def validate_dataset(location: str | os.PathLike[str], *, progress: Progress | N
         for split, shards in manifest.splits.items():
             for shard in shards:
                 findings += _check_shard(place, manifest, split, shard, seen, listener)
+        findings += _check_totals(manifest, seen, findings)
     finally:
         listener.finish()
     return findings
@@ -142,8 +145,27 @@ def _check_clouds(
     finally:
         reader.close()
     events = list(dict.fromkeys(int(event_id) for event_id in reader.rows["event_id"]))
-    if len(reader.rows) != shard.rows or events != shard.event_ids or add_up(counted) != shard.statistics:
+    total = add_up(counted)
+    seen.counts.setdefault(split, []).append(total)
+    is_counted = total.model_copy(update={"columns": {}}) == shard.statistics
+    if len(reader.rows) != shard.rows or events != shard.event_ids or not is_counted:
         yield Finding(shard.name, "", "clouds that are not those that the manifest counts", REBUILD)
+
+
+def _check_totals(manifest: Manifest, seen: _Seen, findings: list[Finding]) -> Iterator[Finding]:
+    if findings:
+        # Whatever is wrong with a shard would only be said twice.
+        return
+    for split, expected in manifest.totals.items():
+        found = add_up(seen.counts.get(split, []))
+        for name, column in found.columns.items():
+            other = expected.columns.get(name)
+            # Sums of merged datasets are added in another order.
+            is_equal = other is not None and isclose(column.total, other.total, rel_tol=1e-9, abs_tol=1e-6)
+            if other is None or not is_equal or column.model_copy(update={"total": other.total}) != other:
+                yield Finding(
+                    MANIFEST_NAME, "", f"other values of {name} in split {split} than counted", REBUILD
+                )
 
 
 def _check_repetition(cloud: PointCloud, split: str, shard: ShardRecord, seen: _Seen) -> Iterator[Finding]:
