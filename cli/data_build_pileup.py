@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from hepdata.errors import InputError
 from hepdata.pipeline.pileup import PRESETS, PileupSource, with_changes
 
 from .build_options import BuildOptions, build_options, run_build
@@ -81,6 +82,13 @@ def command(
       hept-data simulate pileup pileup.root --events 20
       hept-data build pileup pileup.root pileup --workers 2
     """
+    if out.suffix == ".root":
+        raise InputError(
+            "OUT",
+            found=f"{str(out)!r}, the name of a ROOT file",
+            expected="a new folder for the dataset after the files",
+            remedy="add the folder at the end of the command",
+        )
     config = with_changes(
         preset,
         branches=branches,

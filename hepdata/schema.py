@@ -92,7 +92,9 @@ TRACKING = Schema(
         Column("pt", "float32", "GeV", "transverse momentum of the particle, 0 for noise", is_label=True),
         Column("particle_eta", "float32", "", "pseudorapidity of the particle's momentum", is_label=True),
         Column("n_hits", "int32", "", "hits of the particle in the cloud", is_label=True),
-        Column("n_layers_hit", "int32", "", "distinct layers of the cloud hit by the particle", is_label=True),
+        Column(
+            "n_layers_hit", "int32", "", "distinct layers of the cloud hit by the particle", is_label=True
+        ),
         Column("is_reconstructable", "bool", "", "at least 3 layers hit and not noise", is_label=True),
     ),
     features=(
@@ -125,7 +127,12 @@ TRACKING = Schema(
 PILEUP = Schema(
     task="pileup",
     columns=(
-        Column("index_in_source", "int32", "", "position of the particle in the source event"),
+        Column(
+            "index_in_source",
+            "int32",
+            "",
+            "place in the source event; no feature, since files list the leading collision first",
+        ),
         Column("eta", "float32", "", "pseudorapidity"),
         Column("phi", "float32", "rad", "azimuth"),
         Column("px", "float32", "GeV", "momentum along x"),

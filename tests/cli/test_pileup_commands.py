@@ -76,6 +76,10 @@ def test_same_seed_same_bytes(hept_data, tmp_path):
             "error: words.root: found a file that does not read as ROOT",
         ),
         (("inspect", "none.root"), "error: none.root: found no file;"),
+        (
+            ("build", "pileup", "a.root", "words.root"),
+            "error: OUT: found 'words.root', the name of a ROOT file",
+        ),
         (("build", "pileup", "a.root", "out", "--branches", "eflow"), "found no branch 'EFlowTrack'"),
         (("build", "pileup", "a.root", "out", "--max-eta", "-1"), "error: --max-eta: found -1.0;"),
         (("build", "pileup", "a.root", "out", "--step-size", "big"), "'big' is not a size such as 64MB"),
