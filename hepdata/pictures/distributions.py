@@ -229,7 +229,7 @@ def _draw_cloud(cloud: PointCloud, out: Path) -> Path:
         columns["phi"],
         columns["pt"],
         scored,
-        title="scored: neutral, pT > 0.9 GeV",
+        title="scored neutral particles",
         colorbar="leading collision" if "is_leading" in columns else "",
     )
     return save_figure(figure, path)
