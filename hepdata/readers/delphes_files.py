@@ -96,7 +96,8 @@ def _expand(entry: str) -> list[str]:
 def _expand_path(entry: str) -> list[str]:
     path = Path(entry)
     if path.is_dir():
-        return sorted(str(file) for file in path.glob("*.root"))
+        # A folder of runs has its files one level down or more.
+        return sorted(map(str, path.glob("*.root"))) or sorted(map(str, path.rglob("*.root")))
     if path.exists() or not has_magic(entry):
         return [entry] if path.exists() else []
     base = Path(path.anchor) if path.is_absolute() else Path()

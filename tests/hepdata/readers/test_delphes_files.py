@@ -67,6 +67,16 @@ def test_as_given_globs_and_folders_sorted(folder):
     assert find_files([str(folder / "[ab].root"), str(folder / "c.root")]) == every
 
 
+def test_a_folder_of_folders(folder):
+    for name in ("2/b.root", "1/a.root"):
+        (folder / "runs" / name).parent.mkdir(parents=True)
+        (folder / "runs" / name).write_bytes(name.encode())
+    assert find_files([str(folder / "runs")]) == [
+        str(folder / "runs" / name) for name in ("1/a.root", "2/b.root")
+    ]
+    assert len(find_files([str(folder)])) == 3
+
+
 def test_relative_globs(folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert find_files(["?.root"]) == ["a.root", "b.root", "c.root"]
