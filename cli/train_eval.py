@@ -28,11 +28,19 @@ def command(model: Path, dataset: str | None, split: str, json_path: Path | None
       hept-train eval runs/a
       hept-train eval runs/a tracking --split valid --json metrics.json
     """
+    from hepdata.loader.dataset import open_dataset
+    from hept.checkpoint import load_model
     from hept.evaluator import evaluate
+    from hept.reconstruction import reconstruct
+    from hept.tuning import load_clustering
 
     location = dataset if dataset is not None else dataset_of(model)
     with ProgressBar() as progress:
-        metrics = evaluate(model, location, split, progress=progress)
+        trained, dataset_opened = load_model(model), open_dataset(location)
+        metrics = evaluate(trained, dataset_opened, split, progress=progress)
+    clustering = load_clustering(model) if model.is_dir() else None
+    if trained.task == "tracking" and clustering is not None:
+        metrics |= reconstruct(trained, dataset_opened, split, clustering).summary()
     print_table(f"{model} on {location}, {split}", ("metric", "value"), list(metrics.items()))
     write_json(json_path, metrics)
 

@@ -12,6 +12,8 @@ from .frame import json_option, write_json
 from .progress import ProgressBar
 from .tables import console, print_table
 
+CLOUDS_TO_TUNE_ON = 5
+
 
 @click.command("fit")
 @click.argument("dataset", required=False)
@@ -38,6 +40,7 @@ from .tables import console, print_table
 @click.option("--accelerator", default="auto", show_default=True, help="cpu, cuda, mps or auto.")
 @click.option("--devices", default=1, show_default=True, help="Processes of a node, one device each.")
 @click.option("--nodes", default=1, show_default=True, help="Nodes.")
+@click.option("--no-report", is_flag=True, help="Do not tune the clustering nor write report.html.")
 @json_option
 def command(
     dataset: str | None,
@@ -49,6 +52,7 @@ def command(
     accelerator: str,
     devices: int,
     nodes: int,
+    no_report: bool,
     json_path: Path | None,
 ) -> int:
     """Train a model on DATASET.
@@ -108,5 +112,23 @@ def command(
     if result.stopped == "interrupted":
         console.print(f"Go on with: hept-train fit --resume {result.run}", highlight=False)
         return 130
-    console.print(f"Next: hept-train eval {result.run}", highlight=False)
+    if not no_report:
+        console.print(f"Report: {_report(result.run, location)}", highlight=False, soft_wrap=True)
+    console.print(f"Next: hept-train eval {result.run}", highlight=False, soft_wrap=True)
     return 0
+
+
+def _report(run: Path, location: str) -> Path:
+    """Choose the clustering on the validation split, then report on the test split, where there is one."""
+    from hepdata.loader.dataset import open_dataset
+    from hept.checkpoint import load_model
+    from hept.report import write_report
+    from hept.tuning import save_clustering, tune_clustering
+
+    dataset, trained = open_dataset(location), load_model(run)
+    with ProgressBar() as progress:
+        if trained.task == "tracking":
+            trials = tune_clustering(trained, dataset, max_clouds=CLOUDS_TO_TUNE_ON, progress=progress)
+            save_clustering(run, trials[0].clustering)
+        split = "test" if "test" in dataset.splits and len(dataset["test"]) else "valid"
+        return write_report(run, dataset, split=split, progress=progress)

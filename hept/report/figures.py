@@ -1,0 +1,102 @@
+"""The report's pictures: numbers of a run in, figures out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hepdata.loader.batch import Batch
+from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure, share_view
+from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
+from hept.clustering import Clustering, cluster
+from hept.metrics.classification import Classification
+from hept.metrics.tracks import Rates
+from hept.pictures import draw_loss, draw_precision_recall
+
+PT_EDGES = np.array([0.0, 0.3, 0.5, 0.9, 1.3, 2.0, 3.0, 5.0, 10.0])
+ETA_EDGES = np.linspace(-4, 4, 17)
+
+
+def draw_curves(rows: list[dict[str, str]], metric: str) -> Figure:
+    """Losses and the validation metric against the epoch."""
+    figure, panels = new_figure(2)
+    epochs = [float(row["epoch"]) for row in rows]
+    curves = {
+        label: (epochs, [float(row[name]) for row in rows])
+        for label, name in (("training", "train_loss"), ("validation", "valid_loss"))
+    }
+    draw_loss(panels[0], curves, title="loss")
+    panels[1].plot(
+        epochs, [float(row[f"valid_{metric}"]) for row in rows], color=SIGNAL, marker="o", markersize=3
+    )
+    panels[1].set_xlabel("epoch")
+    panels[1].set_title(f"validation {metric}", loc="left", fontsize=11, color=INK)
+    return figure
+
+
+def draw_efficiencies(rates: Rates) -> Figure:
+    """Double-majority efficiency, fake and duplicate rate against pT and η."""
+    figure, panels = new_figure(2)
+    for panel, variable, edges, label in (
+        (panels[0], "pt", PT_EDGES, "particle pT [GeV]"),
+        (panels[1], "eta", ETA_EDGES, "particle η (efficiency: pT > 0.9 GeV)"),
+    ):
+        pt_min = 0.9 if variable == "eta" else 0.0
+        binned = rates.against(variable, edges, "double_majority", pt_min)  # type: ignore[arg-type]
+        for name, color in (("efficiency", ACCENT), ("fake_rate", SIGNAL), ("duplicate_rate", REFERENCE)):
+            panel.stairs(binned[name], edges, color=color, label=name.replace("_", " "), linewidth=1.6)
+        panel.set_ylim(0, 1.05)
+        panel.set_xlabel(label)
+        panel.set_title(
+            f"double majority against {'pT' if variable == 'pt' else 'η'}", loc="left", fontsize=11
+        )
+    panels[0].legend(frameon=False)
+    return figure
+
+
+def draw_tracking_event(
+    out: Tensor, batch: Batch, clustering: Clustering, *, pt_shown: float = 0.5
+) -> Figure:
+    """True and found tracks of one cloud, side by side; soft particles are faint."""
+    columns: dict[str, NDArray[np.generic]] = {name: v.cpu().numpy() for name, v in batch.columns.items()}
+    eta, phi = batch.columns["eta"].cpu().numpy(), batch.columns["phi"].cpu().numpy()
+    particle = batch.particle_id.cpu().numpy()
+    is_shown = batch.pt.cpu().numpy() > pt_shown
+    outwards = np.asarray(columns["r"], dtype=np.float64) + np.abs(np.asarray(columns["z"], dtype=np.float64))
+    found = name_by_majority(cluster(out.double().cpu().numpy(), **asdict(clustering)), particle)
+    figure, panels = new_figure(2)
+    title = f"true tracks, pT > {pt_shown} GeV"
+    draw_groups(panels[0], eta, phi, np.where(is_shown, particle, 0), title=title, joined_along=outwards)
+    draw_groups(
+        panels[1], eta, phi, np.where(is_shown, found, 0), title="found tracks", joined_along=outwards
+    )
+    share_view(panels)
+    return figure
+
+
+def draw_pileup_event(out: Tensor, batch: Batch) -> Figure:
+    """Truth and score of the scored particles of one cloud, side by side."""
+    eta, phi, pt = (batch.columns[name].cpu().numpy() for name in ("eta", "phi", "pt"))
+    is_scored = batch.is_scored.cpu().numpy()
+    truth = np.where(is_scored, batch.is_leading.cpu().numpy().astype(float), np.nan)
+    score = np.where(is_scored, out.reshape(-1).double().sigmoid().cpu().numpy(), np.nan)
+    figure, panels = new_figure(2)
+    draw_pileup(panels[0], eta, phi, pt, truth, title="neutral particles: truth", colorbar="leading")
+    draw_pileup(panels[1], eta, phi, pt, score, title="the model's score", colorbar="score")
+    share_view(panels)
+    return figure
+
+
+def draw_quality(curves: dict[str, Classification], title: str) -> Figure:
+    """Precision against recall."""
+    figure, (panel,) = new_figure()
+    draw_precision_recall(
+        panel,
+        {f"{name} (area {one.auc:.3f})": (one.precision, one.recall) for name, one in curves.items()},
+        title=title,
+    )
+    return figure

@@ -1,0 +1,156 @@
+"""`report.html`: a run folder and its dataset enter, one self-contained page leaves."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepdata.loader.dataset import Dataset
+from hepdata.progress import Progress
+from hepdata.storage.atomic import write_atomically
+from hept.checkpoint import TrainedModel, forget_training, load_model
+from hept.clustering import Clustering
+from hept.evaluator import embed, evaluate, make_objective, open_split
+from hept.metrics.classification import Classification, classify
+from hept.metrics.puppi import weigh_puppi
+from hept.reconstruction import reconstruct
+from hept.report.definitions import explain
+from hept.report.figures import (
+    draw_curves,
+    draw_efficiencies,
+    draw_pileup_event,
+    draw_quality,
+    draw_tracking_event,
+)
+from hept.report.page import Page
+from hept.run_folder import RunFolder
+from hept.tuning import load_clustering
+
+FILE = "report.html"
+# Pairs of hits for the precision–recall curve come from this many clouds.
+CLOUDS_IN_CURVE = 3
+
+
+def write_report(
+    run: Path, dataset: Dataset, *, split: str = "test", n_events: int = 2, progress: Progress | None = None
+) -> Path:
+    """Evaluate a run's best weights on a split and write `report.html` into its folder.
+
+    Raises:
+        InputError: Not a run folder, or the dataset does not fit.
+    """
+    trained = load_model(run)
+    folder = RunFolder(run)
+    metrics = evaluate(trained, dataset, split, progress=progress)
+    page = Page(f"HEPT {trained.task}: {run.name}")
+    page.add_section(
+        "Run", f"Best weights of {run}, evaluated on the {split} split of {dataset.place.location}."
+    )
+    page.add_table(("", ""), _facts(folder, dataset))
+    if trained.task == "tracking":
+        clustering = load_clustering(run) or Clustering()
+        found = reconstruct(trained, dataset, split, clustering)
+        metrics |= found.summary()
+    page.add_section("Metrics", "Each with its definition.")
+    page.add_table(
+        ("metric", "value", "definition"), [(name, value, explain(name)) for name, value in metrics.items()]
+    )
+    page.add_section("Training")
+    metric = make_objective(trained.config).metric
+    page.add_figure(draw_curves(folder.read_rows("metrics"), metric), "Loss and validation metric by epoch.")
+    if trained.task == "tracking":
+        page.add_section("Tracks", f"Found by {clustering.method} (eps {clustering.eps:.3g}).")
+        page.add_figure(
+            draw_efficiencies(found.rates), "Efficiency, fake and duplicate rate against pT and η."
+        )
+    page.add_section("Precision and recall")
+    caption = "Precision against recall on this split."
+    page.add_figure(draw_quality(_quality(trained, dataset, split), _TITLES[trained.task]), caption)
+    page.add_section("Events")
+    loader = open_split(trained, dataset, split)
+    for out, batch in islice(embed(trained.network, loader), n_events):
+        if trained.task == "tracking":
+            figure = draw_tracking_event(out, batch, clustering)
+        else:
+            figure = draw_pileup_event(out, batch)
+        page.add_figure(figure, f"Event {int(batch.event_id[0])}: truth on the left, the model on the right.")
+    page.add_section("Configuration")
+    page.add_code(folder.read_config().to_yaml())
+    with write_atomically(run / FILE) as file:
+        file.write(page.render().encode())
+    return run / FILE
+
+
+_TITLES = {
+    "tracking": "pairs of hits by distance, pT > 0.9 GeV",
+    "pileup": "neutral particles, pT > 0.9 GeV",
+}
+
+
+def _facts(folder: RunFolder, dataset: Dataset) -> list[tuple[str, str]]:
+    description = folder.read_description()
+    versions = description.get("versions", {})
+    rows = folder.read_rows("metrics")
+    return [
+        ("dataset", str(dataset.place.location)),
+        ("fingerprint", str(description.get("fingerprint", ""))[:16]),
+        ("clouds", json.dumps(description.get("clouds", {}))),
+        ("seed", str(description.get("seed", ""))),
+        ("epochs", str(len(rows))),
+        (
+            "versions",
+            ", ".join(f"{k} {v}" for k, v in versions.items()) if isinstance(versions, dict) else "",
+        ),
+    ]
+
+
+def _quality(trained: TrainedModel, dataset: Dataset, split: str) -> dict[str, Classification]:
+    """Precision–recall of the untrained and the trained model, and for pileup of PUPPI-like weights."""
+    untrained = forget_training(trained, seed=trained.config.seed)
+    score = _pair_scores if trained.task == "tracking" else _point_scores
+    curves = {
+        name: classify(*score(model, dataset, split))
+        for name, model in (("untrained", untrained), ("trained", trained))
+    }
+    if trained.task == "pileup":
+        curves["PUPPI-like"] = classify(*_puppi_scores(trained, dataset, split))
+    return curves
+
+
+_Scores = tuple[NDArray[np.float64], NDArray[np.bool_]]
+
+
+def _point_scores(trained: TrainedModel, dataset: Dataset, split: str) -> _Scores:
+    scores, labels = [], []
+    for out, batch in embed(trained.network, open_split(trained, dataset, split)):
+        scores.append(out.reshape(-1)[batch.is_scored].double().cpu().numpy())
+        labels.append(batch.is_leading[batch.is_scored].cpu().numpy())
+    return np.concatenate(scores), np.concatenate(labels)
+
+
+def _puppi_scores(trained: TrainedModel, dataset: Dataset, split: str) -> _Scores:
+    scores, labels = [], []
+    for batch in open_split(trained, dataset, split):
+        c = {name: values.numpy() for name, values in batch.columns.items()}
+        weight = weigh_puppi(c["eta"], c["phi"], c["pt"], c["charge"], c["is_leading"])
+        scores.append(weight[c["is_scored"]])
+        labels.append(c["is_leading"][c["is_scored"]])
+    return np.concatenate(scores), np.concatenate(labels)
+
+
+def _pair_scores(trained: TrainedModel, dataset: Dataset, split: str) -> _Scores:
+    """Every pair of a hit above 0.9 GeV with another hit of its cloud: near should mean same particle."""
+    nearness, is_same = [], []
+    for out, batch in islice(embed(trained.network, open_split(trained, dataset, split)), CLOUDS_IN_CURVE):
+        x, particle = out.double().cpu().numpy(), batch.particle_id.cpu().numpy()
+        anchors = np.flatnonzero((batch.is_reconstructable & (batch.pt > 0.9)).cpu().numpy())[:1000]
+        squared = np.square(x).sum(1)
+        distance = squared[anchors, None] + squared - 2 * x[anchors] @ x.T
+        is_other = anchors[:, None] != np.arange(len(x))
+        nearness.append(-distance[is_other])
+        is_same.append((particle[anchors, None] == particle)[is_other])
+    return np.concatenate(nearness), np.concatenate(is_same)
