@@ -21,6 +21,8 @@ from hepdata.readers.trackml_files import RawFile
 Columns = Mapping[str, NDArray[Any]]
 # What pandas writes for the index, and what its reader calls it.
 _INDEX_NAMES = frozenset({"", "Unnamed: 0"})
+# Digits, signs, exponents, "nan" and "inf", separators.
+_NUMERIC = b'0123456789+-.eEnNaAiIfF, "\r\n'
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,21 @@ def read_table(file: RawFile, form: TableFormat) -> Columns:
             expected=f"numbers in {len(header)} columns on every line",
             remedy="repair or download the file again",
         ) from error
-    return {name: _finite_column(file, table, name) for name in form.needed}
+    columns = {name: _finite_column(file, table, name) for name in form.needed}
+    _check_characters(file, content)
+    return columns
+
+
+def _check_characters(file: RawFile, content: bytes) -> None:
+    """Refuse what the parser lets pass: hexadecimal numbers, and damage in columns that are not read."""
+    strange = content[content.find(b"\n") + 1 :].translate(None, delete=_NUMERIC)
+    if strange:
+        raise InputError(
+            file,
+            found=f"the character {strange[:1].decode(errors='replace')!r} among the numbers",
+            expected="decimal numbers only",
+            remedy="repair or download the file again",
+        )
 
 
 def _read_header(file: RawFile, content: bytes) -> list[str]:

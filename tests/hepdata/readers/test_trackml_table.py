@@ -63,6 +63,8 @@ def test_byte_order_mark_and_windows_line_ends(read):
         ("id,x,unread\n1,2,3\n,2,3\n", "column 'id', line 3: found no number"),
         ("id,x,unread\n1,-inf,3\n", "column 'x', line 2: found -inf"),
         ("id,x,unread\n1,1e999,3\n", "column 'x', line 2: found inf"),
+        ("id,x,unread\n0x10,1,3\n", "the character 'x' among the numbers"),
+        (b"id,x,unread\n1,1,\xff\n", "the character '\ufffd' among the numbers"),
         (b"\x1f\x8b\xff\xfe\x00\n", "no text in the first line"),
     ],
 )
