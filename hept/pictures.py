@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL
@@ -25,7 +26,7 @@ def draw_loss(
             epochs, losses, color=color, label=name, marker="o" if len(epochs) < 40 else "", markersize=3
         )
     panel.set_xlabel("epoch")
-    panel.xaxis.get_major_locator().set_params(integer=True)
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     panel.set_ylabel("loss")
     panel.set_title(title, loc="left", fontsize=11, color=INK)
     panel.legend(frameon=False, loc="upper right")
