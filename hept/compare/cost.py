@@ -31,7 +31,7 @@ def measure_cost(
 ) -> Result:
     """Measure a freshly drawn network on one batch; the clock does not care what it has learned."""
     torch.manual_seed(config.seed)
-    network = build_network(config, features, coords)
+    network = build_network(config, features, coords).to(batch.features.device)
     train, infer = training_step(network, config, batch), inference(network, batch)
     device = batch.features.device
     counter = FlopCounterMode(display=False)
@@ -86,6 +86,11 @@ def graph_building(config: TrainConfig, batch: Batch) -> Callable[[], object]:
         return find_neighbors(batch.coords[:, :2], clouds, config.model.n_neighbors, is_phi_periodic=True)
 
     return run
+
+
+def choose_device() -> torch.device:
+    """Where costs are measured: the GPU where there is one, as the trainer chooses too."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def median_seconds(work: Callable[[], object], repeats: int) -> float:

@@ -23,7 +23,7 @@ def measure_latency(
 ) -> Result:
     """Milliseconds of each part, medians over repeats after one to warm up."""
     torch.manual_seed(config.seed)
-    network = build_network(config, features, coords)
+    network = build_network(config, features, coords).to(batch.features.device)
     runs = [_one_run(network, config, batch) for _ in range(repeats + 1)][1:]
     return {name: 1000 * statistics.median(run[name] for run in runs) for name in runs[0]}
 

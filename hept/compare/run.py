@@ -14,7 +14,7 @@ from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
 from hepdata.schema import Task
 from hept.compare.accuracy import Interrupted, score_trial
-from hept.compare.cost import measure_cost
+from hept.compare.cost import choose_device, measure_cost
 from hept.compare.latency import measure_latency
 from hept.compare.plan import ABLATIONS, Budget, Trial, plan_accuracy, plan_sensitivity, plan_trial
 from hept.compare.scaling import SCALING_MODELS, ScalingLimits, list_sizes, may_go_on, measure_size
@@ -219,8 +219,8 @@ class _Comparison:
         loader = self.dataset["test"].loader(
             1, features=data.features, coords=data.coords, pairs=self.base.task == "tracking"
         )
-        return next(iter(loader))
+        return next(iter(loader)).to(choose_device())
 
     def _machine(self) -> str:
-        """What timings depend on: they are made again with other threads or another torch."""
-        return f"{torch.get_num_threads()}threads-torch{torch.__version__}"
+        """What timings depend on: they are made again on another device, with other threads or torch."""
+        return f"{choose_device()}-{torch.get_num_threads()}threads-torch{torch.__version__}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from hept.compare.cost import median_seconds
+from hept.compare.cost import choose_device, median_seconds
 from hept.compare.memory import available_gigabytes, peak_gigabytes
 from hept.compare.store import Result
 from hept.systems.frame import Frame
@@ -54,11 +54,11 @@ def may_go_on(last: Result | None, limits: ScalingLimits) -> bool:
 def measure_size(name: str, n_points: int, seed: int = 0) -> Result:
     """Time and memory of one system on one random cloud."""
     torch.manual_seed(seed)
-    model = build_model(name, PILEUP_FRAME)
-    inputs = draw_cloud(n_points, seed)
+    device = choose_device()
+    model = build_model(name, PILEUP_FRAME).to(device)
+    inputs = [tensor.to(device) for tensor in draw_cloud(n_points, seed)]
     repeats = 3 if n_points < 2**14 else 1
     train, infer = _train(model, inputs), _infer(model, inputs)
-    device = inputs[0].device
     return {
         "points": float(n_points),
         "test_ms": 1000 * median_seconds(infer, repeats),

@@ -74,24 +74,29 @@ class MultiHeadAttention(nn.Module):
         """(N, hidden_dim) to (N, hidden_dim)."""
         if x.shape[0] == 0:
             return x
+        value = self._split(self.w_v(x))
+        # Half precision would scramble hashes and distances; values and the linear layers around stand it.
+        with torch.autocast(x.device.type, enabled=False):
+            query, key = self._query_and_key(x.to(coords.dtype), coords)
+            out = self.mechanism(query, key, value.to(query.dtype), coords, clouds)
+        joined: Tensor = self.out_linear(out.to(value.dtype).movedim(0, 1).flatten(1))
+        return joined
+
+    def _query_and_key(self, x: Tensor, coords: Tensor) -> tuple[Tensor, Tensor]:
+        """(H, N, D) twice."""
         place = self.position(lift_periodic(coords, self.periods))
         placed = x if self.kernel == "gauss" else x + place
         query = self._split(self.w_q(placed))
         key = query if self.w_k is None else self._split(self.w_k(placed))
         if self.kernel == "gauss":
             # place is (H, N, coordinates) here
-            query, key = torch.cat([query, place], -1), torch.cat([key, place], -1)
-        else:
-            # The usual 1/√D of the logits, half on either side.
-            query, key = query * query.shape[-1] ** -0.25, key * key.shape[-1] ** -0.25
-        out = self.mechanism(query, key, self._split(self.w_v(x)), coords, clouds)
-        joined: Tensor = self.out_linear(out.movedim(0, 1).flatten(1))
-        return joined
+            return torch.cat([query, place], -1), torch.cat([key, place], -1)
+        # The usual 1/√D of the logits, half on either side.
+        return query * query.shape[-1] ** -0.25, key * key.shape[-1] ** -0.25
 
     def _split(self, rows: Tensor) -> Tensor:
-        return rows.view(rows.shape[0], self.n_heads, rows.shape[1] // self.n_heads).movedim(
-            1, 0
-        )  # (H, N, hidden_dim)
+        """(N, H·hidden_dim) to (H, N, hidden_dim)."""
+        return rows.view(rows.shape[0], self.n_heads, rows.shape[1] // self.n_heads).movedim(1, 0)
 
 
 class CoordinateScale(nn.Module):

@@ -129,3 +129,15 @@ def test_a_turn_of_phi_changes_nothing_where_it_is_periodic(pileup_frame):
             torch.testing.assert_close(
                 model(features, turned, offsets), model(features, coords, offsets), rtol=1e-6, atol=1e-8
             )
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_half_precision_keeps_hashes_and_distances(name, tracking_frame):
+    torch.manual_seed(0)
+    model = build_model(name, tracking_frame).eval()
+    features, coords, offsets = draw(tracking_frame, [50], torch.float32)
+    with torch.no_grad():
+        exact = model(features, coords, offsets)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            half = model(features, coords, offsets).float()
+    assert (half - exact).square().mean().sqrt() < 0.1 * exact.square().mean().sqrt()
