@@ -6,6 +6,7 @@ A weights file stands alone: its header holds the configuration, the task and th
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from hepdata.errors import InputError
-from hepdata.schema import TRACKING, Schema, Task
+from hepdata.schema import SCHEMAS, TRACKING, ModelInput, Schema, Task
 from hepdata.storage.atomic import write_atomically
 from hept.config import ModelConfig, TrainConfig, check_config
 from hept.model import HEPT
@@ -93,6 +94,8 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
             block_size=model.block_size,
             n_tables=model.n_tables,
             n_regions=model.n_regions,
+            kernel=model.kernel,
+            periods=find_periods(config.task, coords) if model.periodic_phi else None,
             head="classification" if is_classifier else "embedding",
             n_classes=n_classes,
             class_feature=class_feature,
@@ -120,6 +123,16 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
         )
     signed_log = [features.index(name) for name in config.data.signed_log if name in features]
     return Network(body, len(features), signed_log=signed_log)
+
+
+def find_periods(task: Task, coords: list[str]) -> dict[int, float]:
+    """Which coordinates are azimuths, and their period after scaling."""
+    stored = SCHEMAS[task].coordinates
+    if [entry.column for entry in stored] != coords:
+        # As the loader does: a name has the scale of its first place among the stored coordinates.
+        scales = {entry.column: entry for entry in reversed(stored)}
+        stored = tuple(scales.get(name, ModelInput(name)) for name in coords)
+    return {place: 2 * math.pi * entry.scale for place, entry in enumerate(stored) if entry.column == "phi"}
 
 
 def _width_of_mlp(model: ModelConfig, n_features: int, coords_dim: int) -> int:

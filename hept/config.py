@@ -27,7 +27,8 @@ class ModelConfig(_Section):
     """The network."""
 
     kind: str = "hept"
-    kernel: Literal["rbf", "dot"] = "rbf"
+    kernel: Literal["gaussian", "dot"] = "gaussian"
+    periodic_phi: bool = True
     n_layers: int = Field(default=4, ge=1)
     hidden_dim: int = Field(default=24, ge=1)
     n_heads: int = Field(default=8, ge=1)

@@ -103,6 +103,11 @@ def open_training_data(
     default_features, default_coords = input_names(dataset.schema)
     features = config.data.features or default_features
     coords = config.data.coords or default_coords
+    if features == default_features and coords == default_coords:
+        # A list of names cannot say that a column comes twice with different scales; the default can.
+        config = config.model_copy(
+            update={"data": config.data.model_copy(update={"features": None, "coords": None})}
+        )
     for name in config.data.signed_log:
         if name not in features:
             raise InputError(

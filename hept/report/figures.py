@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -34,6 +35,7 @@ def draw_curves(rows: list[dict[str, str]], metric: str) -> Figure:
         epochs, [float(row[f"valid_{metric}"]) for row in rows], color=SIGNAL, marker="o", markersize=3
     )
     panels[1].set_xlabel("epoch")
+    panels[1].xaxis.set_major_locator(MaxNLocator(integer=True))
     panels[1].set_title(f"validation {metric}", loc="left", fontsize=11, color=INK)
     return figure
 

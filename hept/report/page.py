@@ -34,9 +34,12 @@ class Page:
             self._parts.append(f"<p>{escape(text)}</p>")
 
     def add_table(self, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """A table; numbers to four digits, right-aligned."""
+        """A table; numbers to four digits, right-aligned; what follows the second column is small print."""
         head = "".join(f"<th>{escape(name)}</th>" for name in header)
-        body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
+        body = "".join(
+            f"<tr>{''.join(_cell(value, is_note=place > 1) for place, value in enumerate(row))}</tr>"
+            for row in rows
+        )
         self._parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
 
     def add_code(self, text: str) -> None:
@@ -63,10 +66,10 @@ class Page:
         )
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, *, is_note: bool) -> str:
     if isinstance(value, float):
         return f'<td class="number">{value:.4g}</td>'
     if isinstance(value, int):
         return f'<td class="number">{value:,}</td>'
     text = escape(str(value))
-    return f'<td class="note">{text}</td>' if len(text) > 60 else f"<td>{text}</td>"
+    return f'<td class="note">{text}</td>' if is_note else f"<td>{text}</td>"

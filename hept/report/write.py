@@ -63,7 +63,7 @@ def write_report(
     metric = make_objective(trained.config).metric
     page.add_figure(draw_curves(folder.read_rows("metrics"), metric), "Loss and validation metric by epoch.")
     if trained.task == "tracking":
-        page.add_section("Tracks", f"Found by {clustering.method} (eps {clustering.eps:.3g}).")
+        page.add_section("Tracks", f"Found by {_name(clustering)}.")
         page.add_figure(
             draw_efficiencies(found.rates), "Efficiency, fake and duplicate rate against pT and η."
         )
@@ -83,6 +83,11 @@ def write_report(
     with write_atomically(run / FILE) as file:
         file.write(page.render().encode())
     return run / FILE
+
+
+def _name(clustering: Clustering) -> str:
+    scale = f"eps {clustering.eps:.3g}, " if clustering.method == "dbscan" else ""
+    return f"{clustering.method} ({scale}at least {clustering.min_points} hits)"
 
 
 _TITLES = {

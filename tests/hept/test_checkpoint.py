@@ -80,3 +80,28 @@ def test_a_full_disk_leaves_the_old_checkpoint(saved, monkeypatch):
     with pytest.raises(JobError, match="found no space left on the disk"):
         save_weights(path, network.state_dict(), ModelCard({}, [], [], "", 0, {}))
     assert path.read_bytes() == before
+
+
+def test_azimuths_and_their_periods():
+    from math import pi
+
+    from hept.checkpoint import find_periods
+
+    # The stored coordinates hold φ twice: as it is, and divided by π.
+    assert find_periods("tracking", ["eta", "phi", "r", "phi", "z", "eta"]) == pytest.approx(
+        {1: 2 * pi, 3: 2}
+    )
+    assert find_periods("pileup", ["phi", "eta"]) == pytest.approx({0: 2 * pi})
+
+
+def test_a_turned_cloud_is_the_same_cloud():
+    config = load_config("pileup-demo", ["model.n_regions=1", "model.block_size=64"])
+    network = build_network(config, ["eta", "pid_class"], ["eta", "phi"]).eval()
+    features = torch.stack([torch.randn(40), torch.zeros(40)], 1)
+    coords = torch.stack([torch.randn(40), torch.rand(40) * 6.28 - 3.14], 1)
+    turned = coords.clone()
+    turned[:, 1] = torch.remainder(turned[:, 1] + 2.0 + torch.pi, 2 * torch.pi) - torch.pi
+    offsets = torch.tensor([0, 40])
+    torch.testing.assert_close(
+        network(features, turned, offsets), network(features, coords, offsets), atol=1e-4, rtol=1e-3
+    )
