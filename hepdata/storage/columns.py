@@ -33,6 +33,8 @@ PAIRS = (
     Column("neg_ptr", "int32", "", "partners of point i are neg_idx[neg_ptr[i]:neg_ptr[i+1]]"),
     Column("neg_idx", "int32", "", "points to be told apart"),
 )
+# A Parquet page has at most 2 GiB.
+MAX_PAIRS = 2**29 - 1024
 PAIR_NAMES = tuple(column.name for column in PAIRS)
 
 
@@ -115,7 +117,18 @@ def _checked(cloud: PointCloud, column: Column) -> NDArray[Any]:
     return np.ascontiguousarray(values)
 
 
+def _check_count(cloud: PointCloud, prefix: str, pairs: PairList) -> None:
+    if pairs.n_pairs > MAX_PAIRS:
+        raise InputError(
+            f"{name_cloud(cloud)}, pairs {prefix}",
+            found=f"{pairs.n_pairs} pairs",
+            expected=f"at most {MAX_PAIRS}: one Parquet page",
+            remedy="build with fewer negatives a point, or in more sectors",
+        )
+
+
 def _pair_arrays(cloud: PointCloud, prefix: str, pairs: PairList) -> dict[str, NDArray[Any]]:
+    _check_count(cloud, prefix, pairs)
     ptr, idx = np.ascontiguousarray(pairs.ptr, np.int32), np.ascontiguousarray(pairs.idx, np.int32)
     if len(ptr) != cloud.n_points + 1 or ptr[0] != 0 or ptr[-1] != len(idx):
         raise InputError(

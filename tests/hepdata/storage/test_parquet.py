@@ -1,6 +1,7 @@
 """Shards: what is written comes back, from this package and from Arrow; bytes depend on the clouds alone."""
 
 import hashlib
+import weakref
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -142,6 +143,26 @@ def test_pairs_of_other_points_are_refused(tmp_path, make_cloud):
     cloud = PointCloud("tracking", 1, 0, good.columns, other.positives, good.negatives)
     with pytest.raises(InputError, match="expected 20 rows"):
         write_shard(tmp_path / "x.parquet", [cloud], TRACKING)
+
+
+def test_more_pairs_than_a_page_holds_are_refused(tmp_path, make_cloud, monkeypatch):
+    monkeypatch.setattr("hepdata.storage.columns.MAX_PAIRS", 10)
+    with pytest.raises(InputError, match=r"pairs neg: found .* pairs; expected at most 10: one Parquet page"):
+        write_shard(tmp_path / "x.parquet", [make_cloud(n_points=6)], TRACKING)
+
+
+def test_only_one_cloud_is_held_at_a_time(tmp_path, make_cloud):
+    alive = []
+
+    def clouds():
+        for event in range(6):
+            cloud = make_cloud(event_id=event)
+            alive.append(weakref.ref(cloud))
+            yield cloud
+            del cloud
+            assert sum(own() is not None for own in alive) <= 2
+
+    assert write_shard(tmp_path / "x.parquet", clouds(), TRACKING).rows == 6
 
 
 def test_pairs_in_some_clouds_only_are_refused(tmp_path, make_cloud):

@@ -1,0 +1,46 @@
+"""Datasets of every released format version open, now and later."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hepdata
+from hepdata.storage.manifest import FORMAT_VERSION
+from hepdata.storage.validate import validate_dataset
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+FIXTURES = sorted(path for path in DATA.glob("v*-*") if path.is_dir())
+
+
+@pytest.mark.parametrize("folder", FIXTURES, ids=lambda path: path.name)
+def test_every_released_version_opens(folder):
+    dataset = hepdata.open_dataset(folder)
+    assert [len(dataset[split]) for split in ("train", "valid", "test")] == [3, 1, 1]
+    for split, events in (("train", [0, 1, 2]), ("valid", [3]), ("test", [4])):
+        for event, cloud in zip(events, dataset[split], strict=True):
+            assert (cloud.event_id, cloud.sector, cloud.n_points) == (event, event % 2, 4 + event)
+            for number, (name, values) in enumerate(cloud.columns.items()):
+                expected = (np.arange(4 + event) * (number + 1) + event) % 7
+                if values.dtype == bool:
+                    expected = expected % 2 == 1
+                np.testing.assert_array_equal(values, expected, err_msg=name)
+            if dataset.task == "tracking":
+                assert cloud.positives.n_pairs == 0
+                assert cloud.negatives.idx.tolist() == [*range(1, 4 + event), 0]
+
+
+@pytest.mark.parametrize("folder", FIXTURES, ids=lambda path: path.name)
+def test_their_files_are_whole(folder):
+    problems = [finding.problem for finding in validate_dataset(folder)]
+    assert not [problem for problem in problems if "checksum" in problem or "columns than" in problem]
+
+
+def test_there_is_one_of_every_version_task_and_format():
+    expected = {
+        f"v{version}-{task}-{file_format}"
+        for version in range(1, FORMAT_VERSION + 1)
+        for task in ("tracking", "pileup")
+        for file_format in ("parquet", "hdf5")
+    }
+    assert {path.name for path in FIXTURES} == expected
