@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from hept.backends import find_backend
 from hept.blocks import cut_into_blocks
 from hept.clouds import Clouds
 from hept.hashing import sort_by
@@ -41,7 +42,9 @@ class FlatFormerAttention(nn.Module):
         blocks = cut_into_blocks(clouds, self.block_size)
         with torch.no_grad():
             order = self.sort(coords, clouds).expand(query.shape[0], -1)
-        return attend_in_blocks(query, key, value, order, order, blocks, self.kernel)[0]
+        if self.kernel == "gauss":
+            return find_backend("auto")(query, key, value, order[None], order[None], blocks)
+        return attend_in_blocks(query, key, value, order, order, blocks)[0]
 
     def sort(self, coords: Tensor, clouds: Clouds) -> Tensor:
         """(N,) order by cloud, window along the axis, window across it, place along the axis."""

@@ -54,7 +54,7 @@ class HyperAttention(nn.Module):
         blocks = cut_into_blocks(clouds, self.block_size)
         with torch.no_grad():
             by_query, by_key = (self._sort(z, clouds) for z in (query, key))
-        near = attend_in_blocks(query, key, value, by_query, by_key, blocks, "dot")
+        near = attend_in_blocks(query, key, value, by_query, by_key, blocks)
         far = self._attend_to_samples(query, key, value, by_query, by_key, blocks, clouds)
         return combine([near[0], far[0]], [near[1], far[1]])
 

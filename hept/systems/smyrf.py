@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from hept.backends import find_backend
 from hept.blocks import cut_into_blocks
 from hept.clouds import Clouds
 from hept.hashing import sort_by
@@ -52,8 +53,10 @@ class SmyrfAttention(nn.Module):
         with torch.no_grad():
             hashed = transform(query, key, clouds) if self.kernel == "dot" else (query, key)
             orders = [sort_by_projection(z, self.alpha, clouds) for z in hashed]  # (C, H, N) each
+        if self.kernel == "gauss":
+            return find_backend("auto")(query, key, value, orders[0], orders[1], blocks)
         joined = [
-            attend_in_blocks(query, key, value, by_query, by_key, blocks, self.kernel)
+            attend_in_blocks(query, key, value, by_query, by_key, blocks)
             for by_query, by_key in zip(*orders, strict=True)
         ]
         return combine([out for out, _ in joined], [total for _, total in joined])
