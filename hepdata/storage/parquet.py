@@ -101,6 +101,8 @@ def _write_rows(
             writer.write_table(_row(rows[-1], arrays, layout))
             offset = sink.position
             index.append(index_row_group(sink.take(), offset)[len(SCALARS) :])
+            # Let go before the next one is made: one cloud in memory at a time.
+            del cloud, arrays
         writer.add_key_value_metadata(
             {
                 ROWS_KEY: _as_text(np.array(rows, dtype=ROW_DTYPE)),
