@@ -108,3 +108,28 @@ def mlp(state: State, h: Tensor) -> Tensor:
         norm = f"mlp_out.norms.{j}"
         h = functional.layer_norm(h, h.shape[-1:], state[f"{norm}.weight"], state[f"{norm}.bias"]).tanh()
     return functional.linear(h, state["mlp_out.lins.4.weight"], state["mlp_out.lins.4.bias"])
+
+
+def draw_state(seed: int = 0) -> State:
+    """A checkpoint of the authors' 88 names and shapes with random numbers."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int, scale: float = 0.3) -> Tensor:
+        return torch.randn(*shape, generator=generator) * scale
+
+    state = {"regions": 2 + 10 * torch.rand(3, 2, 8, generator=generator), "W.weight": draw(12, 120)}
+    linear = {"feat_encoder.0": (24, 15), "feat_encoder.2": (24, 24)}
+    linear |= {f"mlp_out.lins.{j}": (12 if j == 4 else 256, 12 if j == 0 else 256) for j in range(5)}
+    norms = [f"mlp_out.norms.{j}" for j in range(4)]
+    for i in range(4):
+        linear |= {f"attns.{i}.ff.{j}": (24, 24) for j in (0, 2)}
+        linear |= {f"attns.{i}.attn.out_linear": (24, 192), f"attns.{i}.w_rpe": (192, 50)}
+        state |= {f"attns.{i}.{w}.weight": draw(192, 24, scale=0.1) for w in ("w_q", "w_k", "w_v")}
+        state[f"attns.{i}.attn.e2lsh.alpha"] = draw(8, 30, 3, scale=1.0)
+        norms += [f"attns.{i}.norm1", f"attns.{i}.norm2"]
+    for name, shape in linear.items():
+        state |= {f"{name}.weight": draw(*shape, scale=0.1), f"{name}.bias": draw(shape[0])}
+    for name in norms:
+        width = 256 if name.startswith("mlp") else 24
+        state |= {f"{name}.weight": 1 + draw(width), f"{name}.bias": draw(width)}
+    return state

@@ -15,6 +15,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.utils.flop_counter import register_flop_formula
 
 from hept.blocks import Blocks
@@ -50,19 +51,21 @@ def compute_forward(
     n_tables, n_heads, n_points = query_order.shape
     out = value.new_empty(value.shape)
     total = value.new_empty(n_heads, n_points)
-    filled = is_filled.repeat(n_tables, 1)[..., None].to(value.dtype)  # (C·K, S, 1)
+    filled = is_filled.repeat(n_tables, 1).unsqueeze(-1).to(value.dtype)  # (C·K, S, 1)
     group = _Group(query, value, position)
-    sums = value.new_empty(filled.shape[0], filled.shape[1], value.shape[-1] + 1)
+    sums = value.new_empty(*filled.shape[:2], value.shape[-1] + 1)
     for head in range(n_heads):
+        columns = _logit_columns(query[head], key[head])
+        v = functional.pad(value[head], (0, 1), value=1.0)
         q_index, q_back = _slots(query_order[:, head], position, slot)
         k_index, _ = _slots(key_order[:, head], position, slot)
-        for begin, end in group.ranges(filled.shape[0]):
-            weight = group.weigh(query[head], key[head], q_index[begin:end], k_index[begin:end])
-            v = _with_ones(value[head], k_index[begin:end], filled[begin:end])
-            torch.bmm(weight, v, out=sums[begin:end])
+        for here in group.ranges(filled.shape[0]):
+            weight = group.weigh(*columns, q_index[here], k_index[here])
+            # [v, 1] of the keys, and [0, 0] in empty slots, which so have no weight.
+            torch.bmm(weight, _rows(v, k_index[here]).mul_(filled[here]), out=sums[here])
         summed = _return(sums, q_back)
         torch.add(summed[:, -1], n_tables * EPSILON, out=total[head])
-        torch.div(summed[:, :-1], total[head][:, None], out=out[head])
+        torch.div(summed[:, :-1], total[head].unsqueeze(-1), out=out[head])
     return out, total
 
 
@@ -95,20 +98,30 @@ def compute_backward(
     """Gradients of queries, keys and values from that of the output."""
     n_tables, n_heads, _ = query_order.shape
     grads = query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
-    filled = is_filled.repeat(n_tables, 1)[..., None].to(value.dtype)  # (C·K, S, 1)
+    filled = is_filled.repeat(n_tables, 1).unsqueeze(-1).to(value.dtype)  # (C·K, S, 1)
     group = _Group(query, value, position)
-    slots = [value.new_empty(*filled.shape[:2], rows.shape[-1]) for rows in (query, key, value)]
-    # Gradient of [n, z], with out = n / z.
-    d_sums = torch.cat([grad, -(grad * out).sum(-1, keepdim=True)], -1) / total[..., None]  # (H, N, V+1)
+    slots = [value.new_empty(*filled.shape[:2], rows.shape[-1]) for rows in grads]
     for head in range(n_heads):
+        columns = _logit_columns(query[head], key[head])
+        v = functional.pad(value[head], (0, 1), value=1.0)
+        # Gradient of [n, z], with out = n / z.
+        d_total = -(grad[head] * out[head]).sum(-1, keepdim=True)
+        d_sums = torch.cat([grad[head], d_total], -1).div_(total[head].unsqueeze(-1))  # (N, V+1)
         q_index, q_back = _slots(query_order[:, head], position, slot)
         k_index, k_back = _slots(key_order[:, head], position, slot)
-        for begin, end in group.ranges(filled.shape[0]):
-            here = slice(begin, end)
-            weight = group.weigh(query[head], key[head], q_index[here], k_index[here])
-            v = _with_ones(value[head], k_index[here], filled[here])
-            d_sum = d_sums[head][q_index[here]] * filled[here]  # (G, S, V+1)
-            group.pull(weight, d_sum, v, *(rows[here] for rows in slots))
+        for here in group.ranges(filled.shape[0]):
+            weight = group.weigh(*columns, q_index[here], k_index[here])
+            d_q, d_k, d_v = (rows[here] for rows in slots)
+            d_sum = _rows(d_sums, q_index[here]).mul_(filled[here])  # (G, S, V+1)
+            torch.bmm(weight.mT, d_sum[..., :-1], out=d_v)
+            d_weight = torch.bmm(d_sum, _rows(v, k_index[here]).mul_(filled[here]).mT)  # (G, S, S)
+            d_logit = d_weight.mul_(weight.sub_(group.least))
+            # −½‖q−k‖² changes by (k−q)·dq and (q−k)·dk; differences are taken around the middle of the block.
+            q, k = _rows(query[head], q_index[here]), _rows(key[head], k_index[here])
+            middle = k[:, k.shape[1] // 2].unsqueeze(1).clone()
+            q, k = q.sub_(middle), k.sub_(middle)
+            torch.bmm(d_logit, k, out=d_q).sub_(q * d_logit.sum(2, keepdim=True))
+            torch.bmm(d_logit.mT, q, out=d_k).sub_(k.mul_(d_logit.sum(1).unsqueeze(-1)))
         for rows, into, back in zip(slots, grads, (q_back, k_back, k_back), strict=True):
             into[head] = _return(rows, back)
     return grads
@@ -131,81 +144,78 @@ def _shape_backward(
 
 
 class _Group:
-    """The arithmetic of a few blocks in reused memory."""
+    """Kernel values of a few blocks at a time, in reused memory.
+
+    Attributes:
+        least: The smallest kernel value. Below, the kernel is flat: in the backward pass an outlier's huge
+            difference must meet an exact 0.
+    """
 
     def __init__(self, query: Tensor, value: Tensor, position: Tensor) -> None:
-        size, dim = position.shape[1], query.shape[-1]
+        size, width = position.shape[1], query.shape[-1] + 2
         elements = GROUP_ELEMENTS.get(query.device.type, GROUP_ELEMENTS_ELSEWHERE)
         self.n_blocks = max(1, elements // size**2)
-        self.dim = dim
         double = query.new_empty(0, dtype=torch.float64)
-        # [q, 1, −½q²] · [k, −½k², 1] is −½‖q−k‖². In float32 the three terms cancel badly (by up to 0.6
-        # with trained ω); in float64, around the middle of the block, they do not, and one matrix product
-        # does it all.
-        self.q = double.new_ones(self.n_blocks, size, dim + 2)
-        self.k = double.new_ones(self.n_blocks, dim + 2, size)
+        self.q = double.new_empty(self.n_blocks, size, width)
+        self.k = double.new_empty(self.n_blocks, width, size)
         self.logit = double.new_empty(self.n_blocks, size, size)
         self.weight = value.new_empty(self.n_blocks, size, size)
-        # exp of less is subnormal, which costs a processor hundreds of cycles; far below EPSILON all the
-        # same.
+        # exp of less is subnormal, which costs a processor hundreds of cycles; it is far below EPSILON.
         self.floor = 0.86 * math.log(torch.finfo(value.dtype).tiny)
         self.least = value.new_full((64,), self.floor).exp_()[0]
 
-    def ranges(self, n_blocks: int) -> list[tuple[int, int]]:
+    def ranges(self, n_blocks: int) -> list[slice]:
         """The groups of so many blocks."""
-        step = self.n_blocks
-        return [(begin, min(begin + step, n_blocks)) for begin in range(0, n_blocks, step)]
+        return [
+            slice(begin, min(begin + self.n_blocks, n_blocks)) for begin in range(0, n_blocks, self.n_blocks)
+        ]
 
     def weigh(self, query: Tensor, key: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
-        """Kernel values (G, S, S) of queries and keys (N, D) at the slots (G, S)."""
-        n, d = q_index.shape[0], self.dim
+        """Kernel values (G, S, S) from the columns of queries and keys (N, D+2) at the slots (G, S)."""
+        n = q_index.shape[0]
         q, k = self.q[:n], self.k[:n]
-        rows = key[k_index]  # (G, S, D)
-        middle = rows[:, rows.shape[1] // 2, None].double()
-        torch.sub(query[q_index], middle, out=q[..., :d])
-        torch.sub(rows.mT, middle.mT, out=k[:, :d])
-        torch.mul(q[..., :d].square().sum(-1), -0.5, out=q[..., d + 1])
-        torch.mul(k[:, :d].square().sum(1), -0.5, out=k[:, d])
+        torch.index_select(query, 0, q_index.flatten(), out=q.flatten(0, 1))
+        # A transposed copy costs less than a product with a transposed matrix.
+        k.copy_(_rows(key, k_index).mT)
         logit = torch.bmm(q, k, out=self.logit[:n])
         return self.weight[:n].copy_(logit).clamp_(self.floor, 0.0).exp_()
 
-    def pull(self, weight: Tensor, d_sum: Tensor, v: Tensor, d_q: Tensor, d_k: Tensor, d_v: Tensor) -> None:
-        """Gradients at the slots of the group last weighed, from that of its sums d_sum (G, S, V+1)."""
-        n, d = weight.shape[0], self.dim
-        torch.bmm(weight.mT, d_sum[..., :-1], out=d_v)
-        # Below the floor the kernel is flat: an outlier's huge difference must meet an exact 0.
-        d_logit = torch.bmm(d_sum, v.mT).mul_(weight.sub_(self.least))  # (G, S, S)
-        q = self.q[:n, :, :d].to(weight.dtype)
-        k = self.k[:n, :d].mT.to(weight.dtype)
-        # −½‖q−k‖² changes by (k−q)·dq and (q−k)·dk.
-        torch.bmm(d_logit, k, out=d_q).sub_(q * d_logit.sum(2)[..., None])
-        torch.bmm(d_logit.mT, q, out=d_k).sub_(k * d_logit.sum(1)[..., None])
+
+def _logit_columns(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    """[q, 1, −½q²] and [k, −½k², 1], whose product is −½‖q−k‖²: (N, D+2) twice, from (N, D).
+
+    In float32 the three terms cancel badly, by up to 0.6 with trained ω. In float64 they do not, and one
+    matrix product does it all.
+    """
+    q, k = query.double(), key.double()
+    q_half, k_half = (-0.5 * rows.square().sum(-1, keepdim=True) for rows in (q, k))
+    one = torch.ones_like(q_half)
+    return torch.cat([q, one, q_half], -1), torch.cat([k, k_half, one], -1)
 
 
 def _slots(order: Tensor, position: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
     """Of one head: the point of each slot (C·K, S), and the slot of each point in each table (C, N)."""
     n_tables, n_points = order.shape
-    points = order[:, position.flatten()].view(-1, position.shape[1])
+    points = order.index_select(1, position.flatten()).view(-1, position.shape[1])
     ranks = torch.empty_like(order)
     ranks.scatter_(1, order, torch.arange(n_points, device=order.device).expand(order.shape))
-    table = torch.arange(n_tables, device=order.device)[:, None] * position.numel()
-    return points, slot[ranks] + table
+    table = torch.arange(n_tables, device=order.device).unsqueeze(1) * position.numel()
+    return points, slot.take(ranks) + table
+
+
+def _rows(table: Tensor, index: Tensor) -> Tensor:
+    """Rows (N, D) at slots (G, S): (G, S, D)."""
+    # Several times faster than indexing by the same integers.
+    return table.index_select(0, index.flatten()).view(*index.shape, table.shape[1])
 
 
 def _return(slots: Tensor, back: Tensor) -> Tensor:
     """Rows of slots (C·K, S, D), added over the tables, at the points: (N, D)."""
     rows = slots.flatten(0, 1)
-    summed = rows[back[0]]
+    summed = rows.index_select(0, back[0])
     for table in back[1:]:
-        summed += rows[table]
+        summed += rows.index_select(0, table)
     return summed
-
-
-def _with_ones(value: Tensor, index: Tensor, filled: Tensor) -> Tensor:
-    """[v, 1] of the keys at slots, and [0, 0] at empty ones, which so have no weight: (G, S, V+1)."""
-    v = value.new_ones(*index.shape, value.shape[-1] + 1)
-    v[..., :-1] = value[index]
-    return v.mul_(filled)
 
 
 def _save(

@@ -102,19 +102,19 @@ def empty_like(tensor):
     is_trained = isinstance(tensor, torch.nn.Parameter)
     return torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda", requires_grad=is_trained)
 
-for backend in ("auto", "eager", "grouped", "sdpa", "flex"):
-    for settings in ({}, {"periods": {1: 6.28}}, {"kernel": "dot"}, {"and_coords": (), "n_hidden_codes": 2}):
-        model = HEPT(5, 3, 12, n_layers=1, hidden_dim=8, n_heads=2, backend=backend, **settings)
-        with FakeTensorMode():
-            state = {name: empty_like(p) for name, p in model.named_parameters()}
-            state |= {name: empty_like(b) for name, b in model.named_buffers()}
-            features, coords = torch.empty(1000, 5, device="cuda"), torch.empty(1000, 3, device="cuda")
-            offsets = torch.empty(5, dtype=torch.int64, device="cuda")
-            out = functional_call(model, state, (features, coords, offsets))
-            assert out.shape == (1000, 12) and out.device.type == "cuda"
-            loss = (out[:-1] - out[1:]).square().mean()
-            loss.backward()
-            assert all(state[name].grad.device.type == "cuda" for name, _ in model.named_parameters())
+variants = {"periods": {1: 6.28}}, {"kernel": "dot"}, {"and_coords": (), "n_hidden_codes": 2}
+for settings in (*variants, *({"backend": name} for name in ("auto", "eager", "grouped", "sdpa", "flex"))):
+    model = HEPT(5, 3, 12, n_layers=1, hidden_dim=8, n_heads=2, **settings)
+    with FakeTensorMode():
+        state = {name: empty_like(p) for name, p in model.named_parameters()}
+        state |= {name: empty_like(b) for name, b in model.named_buffers()}
+        features, coords = torch.empty(1000, 5, device="cuda"), torch.empty(1000, 3, device="cuda")
+        offsets = torch.empty(5, dtype=torch.int64, device="cuda")
+        out = functional_call(model, state, (features, coords, offsets))
+        assert out.shape == (1000, 12) and out.device.type == "cuda"
+        loss = (out[:-1] - out[1:]).square().mean()
+        loss.backward()
+        assert all(state[name].grad.device.type == "cuda" for name, _ in model.named_parameters())
 
 with FakeTensorMode():
     h, n, c, k, s = 2, 1000, 3, 12, 100

@@ -11,31 +11,6 @@ from hept import load_published
 FILE = "data/checkpoint/tracking-60k-model.pt"
 
 
-def random_state():
-    """A checkpoint of the authors' names and shapes with random numbers."""
-    generator = torch.Generator().manual_seed(0)
-
-    def draw(*shape, scale=0.3):
-        return torch.randn(*shape, generator=generator) * scale
-
-    state = {"regions": 2 + 10 * torch.rand(3, 2, 8, generator=generator), "W.weight": draw(12, 120)}
-    linear = {"feat_encoder.0": (24, 15), "feat_encoder.2": (24, 24)}
-    linear |= {f"mlp_out.lins.{j}": (12 if j == 4 else 256, 12 if j == 0 else 256) for j in range(5)}
-    norms = [f"mlp_out.norms.{j}" for j in range(4)]
-    for i in range(4):
-        linear |= {f"attns.{i}.ff.{j}": (24, 24) for j in (0, 2)}
-        linear |= {f"attns.{i}.attn.out_linear": (24, 192), f"attns.{i}.w_rpe": (192, 50)}
-        state |= {f"attns.{i}.{w}.weight": draw(192, 24, scale=0.1) for w in ("w_q", "w_k", "w_v")}
-        state[f"attns.{i}.attn.e2lsh.alpha"] = draw(8, 30, 3, scale=1.0)
-        norms += [f"attns.{i}.norm1", f"attns.{i}.norm2"]
-    for name, shape in linear.items():
-        state |= {f"{name}.weight": draw(*shape, scale=0.1), f"{name}.bias": draw(shape[0])}
-    for name in norms:
-        width = 256 if name.startswith("mlp") else 24
-        state |= {f"{name}.weight": 1 + draw(width), f"{name}.bias": draw(width)}
-    return state
-
-
 def draw_cloud(n):
     generator = torch.Generator().manual_seed(1)
     return torch.randn(n, 15, generator=generator), torch.randn(n, 6, generator=generator)
@@ -47,7 +22,7 @@ def percentiles(a, b):
 
 
 def test_whole_blocks_give_the_authors_numbers(tmp_path):
-    state = random_state()
+    state = published_model.draw_state()
     assert len(state) == 88
     torch.save(state, tmp_path / "model.pt")
     model = load_published(tmp_path / "model.pt").double()
@@ -59,7 +34,7 @@ def test_whole_blocks_give_the_authors_numbers(tmp_path):
 
 
 def test_float32_meets_float64_where_the_authors_do_not(tmp_path):
-    state = random_state()
+    state = published_model.draw_state()
     for i in range(4):
         # Trained weights reach ω = 10⁷.
         state[f"attns.{i}.w_rpe.weight"] += 0.6
@@ -127,7 +102,7 @@ def test_other_files_are_refused(tmp_path):
     torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pt")
     with pytest.raises(InputError, match="a file of another model"):
         load_published(tmp_path / "other.pt")
-    state = random_state()
+    state = published_model.draw_state()
     del state["mlp_out.lins.2.bias"]
     torch.save(state, tmp_path / "short.pt")
     with pytest.raises(InputError, match=r"no tensor 'mlp_out\.lins\.2\.bias'"):

@@ -1,0 +1,160 @@
+"""The model against the authors' steps at 6,000 and 60,000 points, and its cost from 2¹⁰ to 2¹⁸ points.
+
+With the published weights where they lie beside the checkout, else with random ones of the same shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from benchmarks import published_model
+from benchmarks.memory import added_bytes
+from benchmarks.ratio import Ratio, seconds
+from hept import HEPT, load_published
+
+ROOT = Path(__file__).resolve().parents[1]
+WEIGHTS = ROOT.parent / "shared" / "data" / "checkpoint" / "tracking-60k-model.pt"
+PICTURE = ROOT / "bench-results" / "model_scaling.png"
+SIZES = (6_000, 60_000)
+SCALING = tuple(2**i for i in range(10, 19))
+
+
+def run() -> list[Ratio]:
+    """Speed and memory of both sides, then the slopes of ours."""
+    ratios = [ratio for n in SIZES for ratio in compare(n)]
+    return ratios + scale()
+
+
+def compare(n: int) -> list[Ratio]:
+    """Forward and training step at `n` points."""
+    ratios = []
+    repeats = 3 if n < 20_000 else 1
+    for trains, name, goal in ((False, "forward", 6.0), (True, "forward + backward", 4.0)):
+        theirs = seconds(prepare_published(n, trains), repeats=repeats, warm_up=n < 20_000)
+        ours = seconds(prepare_ours(n, trains), repeats=3)
+        detail = f"{theirs:.3g} s / {ours:.3g} s"
+        ratios.append(Ratio(f"model {name}, {n:,} points, speed", theirs / ours, goal, "at least", detail))
+        theirs_bytes = added_bytes(partial(prepare_published, n, trains))
+        ours_bytes = added_bytes(partial(prepare_ours, n, trains))
+        detail = f"{ours_bytes / 1e9:.3g} GB / {theirs_bytes / 1e9:.3g} GB"
+        share = ours_bytes / theirs_bytes
+        ratios.append(Ratio(f"model {name}, {n:,} points, memory", share, 1 / 3, "at most", detail))
+    return ratios
+
+
+def scale() -> list[Ratio]:
+    """How time and memory of a forward pass grow with the cloud, and whether the largest can be trained."""
+    times = [seconds(prepare_ours(n, False), repeats=3 if n < 2**16 else 1) for n in SCALING]
+    memory = [added_bytes(partial(prepare_ours, n, False)) / 1e9 for n in SCALING]
+    draw_scaling(times, memory)
+    training = added_bytes(partial(prepare_ours, SCALING[-1], True)) / 1e9
+    span = f"2^{SCALING[0].bit_length() - 1} … 2^{SCALING[-1].bit_length() - 1} points"
+    return [
+        Ratio(f"model time, slope over {span}", slope(times), 1.1, "at most", f"up to {times[-1]:.3g} s"),
+        Ratio(
+            f"model memory, slope over {span}", slope(memory), 1.1, "at most", f"up to {memory[-1]:.3g} GB"
+        ),
+        Ratio("model training step at 2^18 points, GB", training, 8.0, "at most", "published weights"),
+    ]
+
+
+def slope(values: list[float]) -> float:
+    """Exponent of the power law through measurements at the sizes of SCALING."""
+    x = [math.log(n) for n in SCALING]
+    y = [math.log(max(value, 1e-9)) for value in values]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    products = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
+    return products / sum((a - mean_x) ** 2 for a in x)
+
+
+def prepare_ours(n: int, trains: bool) -> Callable[[], object]:
+    """A forward pass, or a training step without its loss, of `HEPT`."""
+    model = make_model()
+    features, coords = draw_cloud(n)
+    offsets = torch.tensor([0, n])
+
+    def work() -> None:
+        with torch.set_grad_enabled(trains):
+            out = model(features, coords, offsets)
+        if trains:
+            out.square().mean().backward()
+            model.zero_grad()
+
+    return work
+
+
+def prepare_published(n: int, trains: bool) -> Callable[[], object]:
+    """The same of the authors' steps."""
+    state = {
+        name: tensor.requires_grad_(trains and name != "regions") for name, tensor in make_state().items()
+    }
+    features, coords = draw_cloud(n)
+
+    def work() -> None:
+        with torch.set_grad_enabled(trains):
+            out = published_model.forward(state, features, coords)
+        if trains:
+            out.square().mean().backward()
+            for tensor in state.values():
+                tensor.grad = None
+
+    return work
+
+
+def make_model() -> HEPT:
+    """The published model, in evaluation mode."""
+    if WEIGHTS.exists():
+        return load_published(WEIGHTS)
+    torch.manual_seed(0)
+    return HEPT(15, 6, 12).eval()
+
+
+def make_state() -> dict[str, Tensor]:
+    """The published weights under the authors' names."""
+    if WEIGHTS.exists():
+        return dict(torch.load(WEIGHTS, weights_only=True))
+    return published_model.draw_state()
+
+
+def draw_cloud(n: int) -> tuple[Tensor, Tensor]:
+    """Ten hits a particle along straight lines from the origin: features (n, 15) and coordinates (n, 6)."""
+    generator = torch.Generator().manual_seed(n)
+    particle = torch.arange(n) // 10
+    n_particles = int(particle[-1]) + 1
+    eta = (torch.rand(n_particles, generator=generator) * 8 - 4)[particle]
+    phi = ((torch.rand(n_particles, generator=generator) * 2 - 1) * math.pi)[particle]
+    eta = eta + 0.01 * torch.randn(n, generator=generator)
+    phi = torch.remainder(phi + 0.01 * torch.randn(n, generator=generator) + math.pi, 2 * math.pi) - math.pi
+    r = 0.03 + 0.1 * (torch.arange(n) % 10)
+    z = (r * torch.sinh(eta)).clamp(-1.5, 1.5)
+    scaled = torch.stack([r, phi / math.pi, z, eta], 1)
+    plane = torch.stack([phi.cos() / r, phi.sin() / r], 1)
+    rest = torch.randn(n, 9, generator=generator)
+    return torch.cat([scaled, plane, rest], 1), torch.cat([torch.stack([eta, phi], 1), scaled], 1)
+
+
+def draw_scaling(times: list[float], memory: list[float]) -> None:
+    """Both curves on logarithmic axes."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    for axis, values, label in zip(
+        axes, (times, memory), ("time of a forward pass [s]", "memory [GB]"), strict=True
+    ):
+        axis.loglog(SCALING, values, "o-", base=2, label=f"slope {slope(values):.2f}")
+        linear = [values[-1] * n / SCALING[-1] for n in SCALING]
+        axis.loglog(SCALING, linear, ":", color="0.5", label="linear")
+        axis.set(xlabel="points", ylabel=label)
+        axis.legend()
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE, dpi=150)
+    pyplot.close(figure)
