@@ -115,6 +115,7 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
                 n_tables=model.n_tables,
                 n_regions=model.n_regions,
                 n_neighbors=model.n_neighbors,
+                periods=find_periods(config.task, coords) if model.periodic_phi else {},
                 head="classification" if is_classifier else "embedding",
                 n_classes=n_classes,
                 class_feature=class_feature,

@@ -82,7 +82,8 @@ def _multi_head(
 
 
 def _point_transformer(frame: Frame, width: int) -> AttentionFactory:
-    return partial(PointTransformerAttention, width=width, graph=GraphMemory(frame.n_neighbors))
+    graph = GraphMemory(frame.n_neighbors)
+    return partial(PointTransformerAttention, width=width, graph=graph, periods=frame.periods)
 
 
 def _positioned(frame: Frame, width: int) -> AttentionFactory:
@@ -132,7 +133,11 @@ ATTENTIONS: dict[str, Callable[[Frame, int], AttentionFactory]] = {
     ),
     "flt": _multi_head(
         lambda frame, dim, layer: FLTAttention(  # noqa: ARG005
-            frame.n_heads, dim, frame.coords_dim, n_random=3 * frame.block_size // 2
+            frame.n_heads,
+            dim,
+            frame.coords_dim,
+            n_random=3 * frame.block_size // 2,
+            periods=frame.periods,
         )
     ),
     "scatterbrain": _multi_head(

@@ -12,11 +12,13 @@ Axes: H heads, N points, D dimensions, P positional features, M random features.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
 from hept.clouds import Clouds
+from hept.periodic import lift_periodic
 from hept.systems.performer import PerformerAttention
 
 
@@ -29,17 +31,28 @@ class FLTAttention(nn.Module):
         coords_dim: Coordinates of a point.
         n_random: Random features of the attention M.
         n_positional: Fourier features of the positional term P, even.
+        periods: Period by coordinate for those that are angles.
     """
 
     def __init__(
-        self, n_heads: int, dim: int, coords_dim: int, *, n_random: int = 150, n_positional: int = 10
+        self,
+        n_heads: int,
+        dim: int,
+        coords_dim: int,
+        *,
+        n_random: int = 150,
+        n_positional: int = 10,
+        periods: Mapping[int, float] | None = None,
     ) -> None:
         super().__init__()
         if n_positional < 2 or n_positional % 2:
             raise ValueError(f"n_positional is {n_positional}; sines and cosines need an even number ≥ 2")
+        self.periods = dict(periods or {})
         self.omega = nn.Parameter(torch.ones(n_heads))
         self.log_sigma = nn.Parameter(torch.zeros(n_heads))
-        self.register_buffer("frequencies", torch.randn(n_heads, coords_dim, n_positional // 2))
+        self.register_buffer(
+            "frequencies", torch.randn(n_heads, coords_dim + len(self.periods), n_positional // 2)
+        )
         self.performer = PerformerAttention(n_heads, dim + n_positional, n_random=n_random)
 
     frequencies: Tensor
@@ -58,6 +71,8 @@ class FLTAttention(nn.Module):
         """(N, coords_dim) to (H, N, P), whose inner products estimate exp(−‖ρ_u − ρ_w‖² / σ²)."""
         # The Fourier transform of exp(−z²/σ²) is a Gaussian of width √2/σ.
         scale = (math.sqrt(2) * torch.exp(-self.log_sigma))[:, None, None]
-        angles = coords @ (scale * self.frequencies.to(coords.dtype))  # (H, N, P/2)
+        angles = lift_periodic(coords, self.periods) @ (
+            scale * self.frequencies.to(coords.dtype)
+        )  # (H, N, P/2)
         waves: Tensor = torch.cat([angles.cos(), angles.sin()], -1) * (angles.shape[-1] ** -0.5)
         return waves

@@ -10,10 +10,13 @@ Axes: N points, K neighbours and the point itself, V channels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
 from hept.clouds import Clouds
+from hept.periodic import lift_periodic
 from hept.systems.neighbors import GraphMemory
 
 
@@ -25,16 +28,26 @@ class PointTransformerAttention(nn.Module):
         coords_dim: Coordinates of a point.
         width: Channels V inside; the knob that matches parameters.
         graph: Gives the neighbours, shared by all layers.
+        periods: Period by coordinate for those that are angles.
     """
 
-    def __init__(self, hidden_dim: int, coords_dim: int, *, width: int, graph: GraphMemory) -> None:
+    def __init__(
+        self,
+        hidden_dim: int,
+        coords_dim: int,
+        *,
+        width: int,
+        graph: GraphMemory,
+        periods: Mapping[int, float] | None = None,
+    ) -> None:
         super().__init__()
+        self.periods = dict(periods or {})
         self.graph = graph
         self.enter = nn.Linear(hidden_dim, width)
         self.w_value = nn.Linear(width, width, bias=False)
         self.w_source = nn.Linear(width, width, bias=False)
         self.w_target = nn.Linear(width, width, bias=False)
-        self.theta = nn.Linear(coords_dim, width)
+        self.theta = nn.Linear(coords_dim + len(self.periods), width)
         self.out_linear = nn.Linear(width, hidden_dim)
 
     def forward(self, x: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
@@ -44,7 +57,8 @@ class PointTransformerAttention(nn.Module):
         index = torch.cat([graph.index, own], 1)  # (N, K+1)
         is_real = torch.cat([graph.is_real, torch.ones_like(own, dtype=torch.bool)], 1)
         x = self.enter(x).relu()
-        delta = self.theta(coords[:, None] - coords[index])  # (N, K+1, V)
+        place = lift_periodic(coords, self.periods)
+        delta = self.theta(place[:, None] - place[index])  # (N, K+1, V)
         score = self.w_target(x)[:, None] - self.w_source(x)[index] + delta
         weight = score.masked_fill(~is_real[..., None], -torch.inf).softmax(1)
         out: Tensor = self.out_linear((weight * (self.w_value(x)[index] + delta)).sum(1))

@@ -120,7 +120,7 @@ def test_random_scores_do_not_look(pileup_frame):
 
 def test_a_turn_of_phi_changes_nothing_where_it_is_periodic(pileup_frame):
     """A full turn of φ is the same place, for every system that looks at places only through their period."""
-    for name in ("smyrf-khept", "performer-khept", "gcn", "gatedgnn", "hept"):
+    for name in ("smyrf", "smyrf-khept", "flt", "performer-khept", "pointtrans", "gcn", "gatedgnn", "hept"):
         model = build(name, pileup_frame)
         features, coords, offsets = draw(pileup_frame, [50])
         turned = coords.clone()
