@@ -22,7 +22,7 @@ def write_atomically(path: Path) -> Iterator[BinaryIO]:
     partial = path.with_name(f".{path.name}.tmp")
     with disk_errors(path):
         try:
-            with partial.open("wb") as file:
+            with partial.open("w+b") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())

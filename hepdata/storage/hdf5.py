@@ -30,6 +30,7 @@ from hepdata.schema import Column, Schema
 from hepdata.storage.atomic import write_atomically
 from hepdata.storage.checksum import sum_words
 from hepdata.storage.columns import PAIRS, SCALARS, arrays_of, list_columns
+from hepdata.storage.guarded_file import open_guarded
 from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.statistics import Statistics, add_up, count_cloud
 
@@ -91,22 +92,25 @@ def write_hdf5(
     """
     statistics: list[Statistics] = []
     event_ids: dict[int, None] = {}
+    checksums: list[list[int]] = []
     with write_atomically(path) as handle:
-        # The layout of HDF5 1.10 has checksums on its metadata, those of earlier versions have none.
-        with h5py.File(handle.name, "w", libver=("v110", "v110")) as file:
+        with open_guarded(handle) as file:
             writers = _create(file, schema, has_pairs, sizes, compression)
-            for row, cloud in enumerate(clouds):
+            for cloud in clouds:
                 arrays = arrays_of(cloud, schema, has_pairs)
                 for name, values in (arrays | _scalars(cloud)).items():
                     writers[name].append(values)
-                file["checksums"][row] = [sum_words(values) for values in arrays.values()]
+                checksums.append([sum_words(values) for values in arrays.values()])
                 statistics.append(count_cloud(cloud))
                 event_ids[cloud.event_id] = None
+            if checksums:
+                file["checksums"][...] = np.array(checksums, np.uint64)
             _append_offsets(writers, statistics, has_pairs)
             for writer in writers.values():
                 writer.finish()
-        with Path(handle.name).open("rb") as written:
-            sha256, size = hashlib.file_digest(written, "sha256").hexdigest(), written.tell()
+        handle.seek(0)
+        sha256 = hashlib.file_digest(handle, "sha256").hexdigest()  # type: ignore[arg-type]
+        size = handle.tell()
     return ShardRecord(
         name=path.name,
         rows=sizes.n_clouds,

@@ -30,13 +30,15 @@ def lock_output(out: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise _refusal(out, descriptor) from error
-        refuse_existing(out)
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
-        yield
-        # Removed while still held: whoever opens the path next makes a new file and locks that one.
-        with suppress(OSError):
-            path.unlink()
+        try:
+            refuse_existing(out)
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+            yield
+        finally:
+            # Removed while still held: whoever opens the path next makes a new file and locks that one.
+            with suppress(OSError):
+                path.unlink()
     finally:
         os.close(descriptor)
 

@@ -157,6 +157,32 @@ def test_no_space_left_while_writing(tmp_path, make_cloud):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_space_left_for_hdf5(tmp_path, make_dataset):
+    """A limit on the size of files stands for the full disk: HDF5 must neither crash nor leave anything."""
+    make_dataset(tmp_path / "a", "pileup", rows={"train": [20]})
+    program = textwrap.dedent("""
+        import resource, signal, sys
+        from pathlib import Path
+        from hepdata.errors import JobError
+        from hepdata.storage.convert import convert_dataset
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        try:
+            convert_dataset(sys.argv[1], Path(sys.argv[2]), "hdf5")
+        except JobError as error:
+            print(error)
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "a", tmp_path / "b"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "train.h5: found the error File too large" in done.stdout
+    assert done.stderr == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 def test_a_read_only_folder(tmp_path, make_cloud):
     cloud = make_cloud("pileup", 2)
     tmp_path.chmod(0o500)
