@@ -53,15 +53,19 @@ def find_nearest_others(
         y = np.asarray(wrap_phi(y), dtype=np.float64)
     index = order.astype(np.int32)
     blocks = _Blocks(x, y, group[order], index, n_nearest, is_periodic)
-    counts, partners = [], []
-    for block in range(-(-n_points // BLOCK)):
-        is_near, candidates = blocks.select(block, radius)
-        counts.append(np.count_nonzero(is_near, axis=1))
+    counts = np.empty(n_points, dtype=np.int64)
+    partners = np.empty(n_points * min(n_nearest, n_points - 1), dtype=np.int32)
+    end = 0
+    for first in range(0, n_points, BLOCK):
+        is_near, candidates = blocks.select(first // BLOCK, radius)
+        counts[first : first + BLOCK] = np.count_nonzero(is_near, axis=1)
         table = np.broadcast_to(index[candidates], is_near.shape)
-        partners.append(np.compress(is_near.ravel(), table.ravel()))
+        found = np.compress(is_near.ravel(), table.ravel())
+        partners[end : end + len(found)] = found
+        end += len(found)
     if (order[1:] > order[:-1]).all():
-        return pack_rows(np.concatenate(counts), np.concatenate(partners))
-    return _restore_order(np.concatenate(counts), np.concatenate(partners), order)
+        return pack_rows(counts, partners[:end])
+    return _restore_order(counts, partners[:end], order)
 
 
 class _Blocks:
@@ -124,11 +128,11 @@ class _Blocks:
         # From a point of the block, all it can want is this far; from the centre, at most one reach farther.
         search = min(self.bound[block] + reach, radius)
         candidates, x, y = self._find_candidates(block, search + reach + TIE)
-        squared = self._square_distances(block, rows, x, y, wraps=search + 2 * reach >= np.pi)
+        squared, scratch = self._square_distances(block, rows, x, y, wraps=search + 2 * reach >= np.pi)
         np.copyto(squared, np.inf, where=self.group[rows, None] == self.group[candidates])
         # What rounding to float32 can do to a distance: 3 × 2⁻²⁴ of the largest coordinate, with a margin.
         error = 1e-6 * (max(np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0)) + reach)
-        is_near, is_unsure = _take_nearest(squared, self.n_nearest, radius, error)
+        is_near, is_unsure = _take_nearest(squared, scratch, self.n_nearest, radius, error)
         for row in np.flatnonzero(is_unsure):
             is_near[row] = self._select_exactly(rows[row], candidates, radius)
         return is_near, candidates
@@ -141,8 +145,8 @@ class _Blocks:
         y: NDArray[np.floating],
         *,
         wraps: bool,
-    ) -> NDArray[np.float32]:
-        """(B, M) in float32, relative to the block's centre, which keeps them precise."""
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """(B, M) in float32, relative to the block's centre, which keeps them precise; and a spare table."""
         squared, step = self._take_tables((len(rows), len(x)))
         x_row = (self.x[rows] - self.x_centre[block]).astype(np.float32)
         y_row = (self.y[rows] - self.y_centre[block]).astype(np.float32)
@@ -153,7 +157,7 @@ class _Blocks:
         np.multiply(squared, squared, out=squared)
         np.multiply(step, step, out=step)
         squared += step
-        return squared
+        return squared, step
 
     def _select_exactly(self, row: int, candidates: NDArray[np.int64], radius: float) -> NDArray[np.bool_]:
         """The neighbours of one point in float64; of equally distant ones, the lowest numbers."""
@@ -208,11 +212,13 @@ class _Blocks:
 
 
 def _take_nearest(
-    squared: NDArray[np.float32], n_nearest: int, radius: float, error: float
+    squared: NDArray[np.float32], scratch: NDArray[np.float32], n_nearest: int, radius: float, error: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """(B, M) the nearest of every row, and (B,) for which rows rounding may have had a say."""
     if squared.shape[1] > n_nearest:
-        last = np.sqrt(np.partition(squared, n_nearest - 1, axis=1)[:, n_nearest - 1])
+        np.copyto(scratch, squared)
+        scratch.partition(n_nearest - 1, axis=1)
+        last = np.sqrt(scratch[:, n_nearest - 1])
     else:
         last = np.full(len(squared), np.inf, dtype=np.float32)
     limit = np.minimum((last.astype(np.float64) + 2 * error) ** 2, np.finfo(np.float32).max)
