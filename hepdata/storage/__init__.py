@@ -1,1 +1,19 @@
-"""Datasets on disk: manifest, Parquet, HDF5, integrity."""
+"""Datasets on disk: how clouds are written, read, checked, converted and merged.
+
+A dataset is a folder, complete or absent:
+
+    dataset.json                     the manifest (`manifest.py`): everything that is known, and all checksums
+    train-00000-of-00004.parquet …   one row, and one row group, per cloud (`parquet.py`)
+    train.h5, valid.h5, test.h5      or HDF5: one flat array per column, and offsets (`hdf5.py`)
+
+**Columns.** Scalars `event_id` (int64), `sector`, `n_points` (int32); one list per variable of the schema;
+pair lists as compressed sparse rows `pos_ptr`, `pos_idx`, `neg_ptr`, `neg_idx` (int32). Units and meanings are
+in the field metadata (Parquet) and in the attributes (HDF5).
+
+**Checks.** The manifest begins with the SHA-256 of its own text and holds the SHA-256 of every file. Readers
+check what they read: a CRC-32 per page and index in Parquet, a sum of words per array in HDF5.
+
+**Versions.** `format_version` is a whole number. A reader opens every version up to its own and refuses newer
+ones. New optional fields of the manifest do not change the version, and readers ignore those that they do not
+know; anything that would make an older reader misread a file does. `tests/data` keeps datasets of each.
+"""

@@ -28,12 +28,15 @@ def lock_output(out: Path) -> Iterator[None]:
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(descriptor), path.stat()):
+                raise BlockingIOError("the file that was opened has been removed, and there is a new one")
         except OSError as error:
             raise _refusal(out, descriptor) from error
         try:
             refuse_existing(out)
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()}\n".encode())
+            with disk_errors(out):
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"{os.getpid()}\n".encode())
             yield
         finally:
             # Removed while still held: whoever opens the path next makes a new file and locks that one.
