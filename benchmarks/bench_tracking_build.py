@@ -12,7 +12,7 @@ from benchmarks.ratio import Ratio
 from benchmarks.tracking_events import copies_of_full_event
 from hepdata.simulate.trackml_files import simulate_files
 
-N_FULL = 8
+N_FULL = 12
 COMMAND = [
     sys.executable,
     "-c",

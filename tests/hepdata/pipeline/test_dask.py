@@ -2,11 +2,16 @@
 
 import os
 import signal
+import sys
 
 import pytest
 
-from hepdata.errors import InputError
+from hepdata.errors import InputError, JobError
+from hepdata.pipeline.dask import _result
+from hepdata.pipeline.event import EventRef
 from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.shard import ShardJob
+from hepdata.pipeline.split import ShardPlan
 from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
 
 distributed = pytest.importorskip("distributed")
@@ -70,3 +75,28 @@ def test_a_cluster_of_its_own(tracking_source, tmp_path, same_bytes):
 def test_no_scheduler_answers(tracking_source, tmp_path, address):
     with pytest.raises(InputError, match=f"no answer from '{address}'"):
         build_dataset(tracking_source, tmp_path / "dataset", engine="dask", scheduler=address)
+
+
+class DeadFuture:
+    """A result that the cluster could not get."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def result(self):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [distributed.CancelledError("gone"), OSError("connection lost")])
+def test_a_cluster_that_gives_up(tmp_path, error):
+    job = ShardJob(ShardPlan("train", "train.parquet", (EventRef(1, "event1"),)), tmp_path, "stop")
+    with pytest.raises(JobError, match="a Dask cluster that gave up on it"):
+        _result(DeadFuture(error), job)
+    with pytest.raises(ZeroDivisionError):
+        _result(DeadFuture(ZeroDivisionError()), job)
+
+
+def test_dask_is_an_extra(tracking_source, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"pip install 'hept\[dask\]'"):
+        build_dataset(tracking_source, tmp_path / "dataset", engine="dask")

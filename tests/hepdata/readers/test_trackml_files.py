@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hepdata.errors import InputError
-from hepdata.readers.trackml_files import RawFile, find_detectors, find_events
+from hepdata.readers.trackml_files import RawFile, checksum_files, find_detectors, find_events
 
 
 def test_events_come_in_order_of_their_id_with_all_parts(trackml_events):
@@ -89,3 +89,15 @@ def test_two_detectors_files_are_not_guessed_between(trackml_copy):
     (trackml_copy / "other").mkdir()
     (trackml_copy / "other" / "detectors.csv.gz").write_bytes(b"")
     assert find_detectors(trackml_copy) is None
+
+
+def test_checksums_are_those_of_the_system(tmp_path):
+    path = tmp_path / "abc"
+    path.write_bytes(b"abc")
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert checksum_files([path]) == [(3, digest)]
+
+
+def test_the_checksum_of_a_file_that_has_gone(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        checksum_files([tmp_path / "gone"])
