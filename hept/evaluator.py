@@ -99,7 +99,8 @@ def score_split(
     scores = objective.scores()
     losses: list[float] = []
     for out, batch in embed(network, loader, progress=progress, device=device):
-        if objective.count(batch) and (batch.positives is not None or loader.split.manifest.task == "pileup"):
+        has_truth = batch.positives is not None or loader.split.manifest.task == "pileup"
+        if has_truth and objective.count(batch):
             losses.append(float(objective.loss(out, batch, normaliser=None, generator=None)))
         scores.add(out, batch)
     loss = sum(losses) / len(losses) if losses else float("nan")

@@ -1,0 +1,135 @@
+"""The commands of `hept-train`, as a user runs them."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from hepdata.errors import InputError
+from hepdata.schema import PILEUP, TRACKING
+from hept_cli import data, train
+
+HEPT_TESTS = Path(__file__).parents[1] / "hept" / "conftest.py"
+SMALL = [
+    f"--set={change}" for change in ("model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=2")
+]
+
+
+def run(*arguments, group=train.group):
+    """Run a command in this process: importing torch anew takes longer than the commands."""
+    return group.main([str(argument) for argument in arguments], standalone_mode=False)
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory):
+    """A small dataset of each task."""
+    spec = importlib.util.spec_from_file_location("small_datasets", HEPT_TESTS)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    folder = tmp_path_factory.mktemp("data")
+    return {
+        "tracking": made.write_dataset(folder / "tracking", TRACKING, made.tracking_cloud),
+        "pileup": made.write_dataset(folder / "pileup", PILEUP, made.pileup_cloud),
+    }
+
+
+@pytest.fixture(scope="module")
+def tracking_run(datasets, tmp_path_factory):
+    """A trained run, made by the command."""
+    out = tmp_path_factory.mktemp("runs") / "a"
+    run("fit", datasets["tracking"], "--preset", "tracking-demo", *SMALL, "--out", out)
+    return out
+
+
+def test_fit_trains_reports_and_says_what_next(datasets, tmp_path, capsys):
+    out = tmp_path / "a"
+    run("fit", datasets["tracking"], "--preset", "tracking-demo", *SMALL, "--out", out)
+    said = capsys.readouterr()
+    assert "best ap@0.9" in said.out
+    assert "Next: hept-train eval" in said.out
+    assert re.search(r"loss .* points/s, wait for data", said.err)
+    assert {"report.html", "clustering.json", "best.safetensors"} <= {path.name for path in out.iterdir()}
+
+
+def test_eval_writes_the_documented_keys(tracking_run, tmp_path):
+    out, path = tracking_run, tmp_path / "metrics.json"
+    run("eval", out, "--json", path)
+    metrics = json.loads(path.read_text())
+    assert {"ap@0.9", "ap@0.5", "ap@0", "loss", "efficiency_double_majority", "trackml_score"} <= set(metrics)
+    run("eval", out / "last.safetensors", _dataset_of(out), "--json", path)
+    assert {"ap@0.9", "loss"} <= set(json.loads(path.read_text()))
+
+
+def test_pileup_from_fit_to_eval(datasets, tmp_path):
+    arguments = ("--preset", "pileup-demo", *SMALL, "--out", tmp_path / "p", "--json", tmp_path / "fit.json")
+    run("fit", datasets["pileup"], *arguments)
+    assert "best auc (validation)" in json.loads((tmp_path / "fit.json").read_text())
+    run("eval", tmp_path / "p", "--split", "valid", "--json", tmp_path / "m.json")
+    assert {"auc", "roc_auc", "f1", "auc_puppi", "met_resolution_model"} <= set(
+        json.loads((tmp_path / "m.json").read_text())
+    )
+
+
+def test_predict_and_tune(tracking_run, tmp_path, capsys):
+    out = tracking_run
+    run("tune-clustering", out, "--json", tmp_path / "trials.json")
+    assert json.loads((tmp_path / "trials.json").read_text())[0]["clustering"]["eps"] > 0
+    run("predict", out, _dataset_of(out), "--out", tmp_path / "hits.parquet", "--split", "test")
+    assert (tmp_path / "hits.parquet").stat().st_size > 0
+    run("predict", out / "best.safetensors", _dataset_of(out), "--out", tmp_path / "b.parquet")
+    assert "the clustering was not tuned for this model" in capsys.readouterr().out
+
+
+def test_resume_goes_on(datasets, tmp_path, capsys):
+    out = tmp_path / "r"
+    run("fit", datasets["pileup"], "--preset", "pileup-demo", *SMALL, "--out", out, "--no-report")
+    run("fit", "--resume", out, "--no-report")
+    assert capsys.readouterr().out.count("finished") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["fit", "{tracking}", "--preset", "tracking-demo"],
+            "give DATASET, --preset and --out, or --resume RUN",
+        ),
+        (["fit", "{tracking}", "--preset", "tracking-dmo", "--out", "x"], "did you mean 'tracking-demo'"),
+        (
+            ["fit", "{tracking}", "--preset", "pileup-demo", "--out", "x"],
+            "found a tracking dataset; expected a pileup",
+        ),
+        (["fit", "nowhere", "--preset", "pileup-demo", "--out", "x"], "found no dataset.json"),
+        (["fit", "--resume", "nowhere"], "found no readable config.yaml; expected a run folder"),
+        (["fit", "--resume", "x", "--out", "y"], "found --preset, .* beside it"),
+        (["eval", "nowhere", "{tracking}"], "found no weights"),
+        (["eval", "{tracking}"], "expected a dataset to evaluate on"),
+    ],
+)
+def test_wrong_usage_is_one_line(datasets, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((InputError, click.UsageError), match=message) as caught:
+        run(*(argument.format(**datasets) for argument in arguments))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_published_model_on_the_real_event(shared, tmp_path):
+    run(
+        *("build", "tracking", shared / "data/trackml", tmp_path / "real"),
+        *("--pairs", "published", "--split", "test=0-9"),
+        group=data.group,
+    )
+    checkpoint = shared / "data/checkpoint/tracking-60k-model.pt"
+    run("eval", checkpoint, tmp_path / "real", "--json", tmp_path / "m.json")
+    metrics = json.loads((tmp_path / "m.json").read_text())
+    assert metrics["ap@0.9"] == pytest.approx(0.976, abs=0.005)
+    assert metrics["ap@0.5"] == pytest.approx(0.934, abs=0.005)
+    assert metrics["ap@0"] == pytest.approx(0.794, abs=0.005)
+    assert metrics["loss"] == pytest.approx(0.081, abs=0.002)
+
+
+def _dataset_of(run_folder):
+    return json.loads((run_folder / "run.json").read_text())["dataset"]
