@@ -26,7 +26,7 @@ from hepdata.pipeline.tracking import TRACKING_PRESETS, PairChoice, open_trackin
 from hepdata.simulate.trackml_files import simulate_files
 from hepdata.storage.convert import convert_dataset
 
-N_EVENTS = 3  # of ten sectors each
+N_EVENTS = 2  # of ten sectors each
 HITS = 52_000  # the pixel hits of an event of Tracking-60k: 7,000 points a sector
 
 
@@ -37,6 +37,7 @@ def run() -> list[Ratio]:
         dataset = _build(folder)
         ratios = _memory(dataset)
         ratios += _against_pickles(dataset, folder, "parquet")
+        ratios.append(_opening(dataset, folder))
         ratios += _against_arrow(dataset, folder)
         ratios += _against_h5py(folder)
     return ratios
@@ -81,6 +82,23 @@ def _against_pickles(dataset: Dataset, folder: Path, label: str) -> list[Ratio]:
         _faster(f"random access, {label} vs torch.load ({size})", slow, seconds(access), 5.0),
         _faster(f"an epoch's streaming, {label} vs torch.load", slow, seconds(stream), 5.0),
     ]
+
+
+def _opening(dataset: Dataset, folder: Path) -> Ratio:
+    """A manifest of 10,000 clouds against one cloud's pickle."""
+    (shard, *_) = dataset["train"].shards
+    shards = [
+        shard.model_copy(
+            update={"name": f"{i}.parquet", "rows": 32, "event_ids": list(range(32 * i, 32 * i + 32))}
+        )
+        for i in range(313)
+    ]
+    (folder / "many").mkdir()
+    dataset.manifest.model_copy(update={"splits": {"train": shards}}).write(folder / "many")
+    opening = seconds(lambda: len(hepdata.open_dataset(folder / "many")["train"]))
+    loading = seconds(lambda: torch.load(next(folder.glob("*.pt"))))
+    detail = f"{1e3 * opening:.0f} ms / {1e3 * loading:.0f} ms"
+    return Ratio("opening 10,000 clouds vs torch.load of one", opening / loading, 1.0, "at most", detail)
 
 
 def _against_arrow(dataset: Dataset, folder: Path) -> list[Ratio]:

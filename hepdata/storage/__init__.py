@@ -7,8 +7,8 @@ A dataset is a folder, complete or absent:
     train.h5, valid.h5, test.h5      or HDF5: one flat array per column, and offsets (`hdf5.py`)
 
 **Columns.** Scalars `event_id` (int64), `sector`, `n_points` (int32); one list per variable of the schema;
-pair lists as compressed sparse rows `pos_ptr`, `pos_idx`, `neg_ptr`, `neg_idx` (int32). Units and meanings are
-in the field metadata (Parquet) and in the attributes (HDF5).
+pair lists as compressed sparse rows `pos_ptr`, `pos_idx`, `neg_ptr`, `neg_idx` (int32). Units and meanings
+are in the field metadata (Parquet) and in the attributes (HDF5).
 
 **Checks.** The manifest begins with the SHA-256 of its own text and holds the SHA-256 of every file. Readers
 check what they read: a CRC-32 per page and index in Parquet, a sum of words per array in HDF5.
