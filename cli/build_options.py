@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import click
 
@@ -14,8 +15,6 @@ from hepdata.pipeline.run import BuildSummary, EventSource, SplitRule, build_dat
 from .frame import json_option, write_json
 from .progress import ProgressBar
 from .tables import console, format_bytes, print_table
-
-_Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +32,15 @@ class BuildOptions:
     json_path: Path | None
 
 
-def build_options(function: _Function) -> _Function:
-    """Add the options that `BuildOptions` holds, as keyword arguments of the same names."""
+def build_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that `BuildOptions` holds; the command gets them together, as `options`."""
+
+    @functools.wraps(function)
+    def gather(**arguments: Any) -> None:
+        names = [field.name for field in dataclasses.fields(BuildOptions)]
+        options = BuildOptions(**{name: arguments.pop(name) for name in names})
+        function(**arguments, options=options)
+
     options: list[Callable[[Any], Any]] = [
         click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes."),
         click.option(
@@ -81,9 +87,10 @@ def build_options(function: _Function) -> _Function:
         ),
         json_option,
     ]
+    command: Callable[..., None] = gather
     for option in reversed(options):
-        function = option(function)
-    return function
+        command = option(command)
+    return command
 
 
 def run_build(source: EventSource, out: Path, options: BuildOptions, title: str) -> None:

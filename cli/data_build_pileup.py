@@ -70,7 +70,7 @@ def command(
     scored_pt: float | None,
     unlabelled: bool,
     step_size: int | None,
-    **options: Any,
+    options: BuildOptions,
 ) -> None:
     """Build a dataset from Delphes files (paths, globs, folders or URLs), in the new folder OUT.
 
@@ -99,4 +99,4 @@ def command(
     )
     with ProgressBar() as bar:
         source = PileupSource.open(files, config, max_events=max_events, progress=bar)
-    run_build(source, out, BuildOptions(**options), f"Pileup dataset ({source.branches.name})")
+    run_build(source, out, options, f"Pileup dataset ({source.branches.name})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import click
 
@@ -74,7 +74,7 @@ def command(
     radius: float | None,
     no_cell_features: bool,
     unlabelled: bool,
-    **options: Any,
+    options: BuildOptions,
 ) -> None:
     """Build a dataset from the TrackML events in the folder or zip RAW, in the new folder OUT.
 
@@ -111,7 +111,7 @@ def command(
         ignore_truth=unlabelled,
     )
     _check_truth(source.config, definition, keep_noise, pt_cut)
-    run_build(source, out, BuildOptions(**options), "Tracking dataset")
+    run_build(source, out, options, "Tracking dataset")
 
 
 def _choose_sectors(choice: CloudChoice, n_sectors: int | None, overlap: float | None) -> Sectors:

@@ -64,7 +64,6 @@ def test_the_same_command_again_says_that_it_is_done(call, trackml_events, tmp_p
 def test_the_examples_of_the_help_work_as_printed(call, trackml_events, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("raw").symlink_to(trackml_events)
-    Path("detectors.csv").symlink_to(trackml_events / "detectors.csv")
     _, text, _ = call("--help")
     lines = [
         line.strip() for line in text.splitlines() if line.strip().startswith("hept-data build tracking")
@@ -73,7 +72,7 @@ def test_the_examples_of_the_help_work_as_printed(call, trackml_events, tmp_path
     for line in lines:
         code, _, errors = call(*shlex.split(line)[3:])
         assert code == 0, errors
-    assert Manifest.read("dataset-6k").statistics().n_clouds > 6
+    assert Manifest.read("tracking-6k").statistics().n_clouds > 6
 
 
 def test_every_option_reaches_the_build(call, trackml_events, tmp_path):

@@ -15,6 +15,8 @@ from hepdata.features.layers import PIXEL_LAYERS
 from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
 
 CONFIG = TrackingConfig(pairs=PairChoice("paper", 16))
+# Columns that no point depends on.
+UNUSED = ("", "Unnamed: 0", "q", "nhits", "vx", "vy", "vz", "tx", "ty", "tz", "tpx", "tpy", "tpz", "weight")
 PARTS = ("hits", "cells", "truth", "particles", "detectors")
 FIELDS = (
     *(
@@ -105,7 +107,7 @@ def read_plainly(content):
     for name in table.columns:
         if name.endswith("_id") or name in ("ch0", "ch1"):
             table[name] = np.array([int(text) for text in table[name]], dtype=np.int64)
-        elif name not in ("", "Unnamed: 0", "q", "nhits", "particle_type"):
+        elif name not in UNUSED:
             table[name] = [float(text) if text.strip() else np.nan for text in table[name]]
     return table
 
