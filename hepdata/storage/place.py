@@ -33,7 +33,7 @@ class Place:
         """A whole small file.
 
         Raises:
-            InputError: No such dataset.
+            InputError: No such dataset, or no way to read it.
         """
         try:
             with self.open(name) as file:
@@ -44,6 +44,13 @@ class Place:
                 found=f"no {name}",
                 expected="a dataset folder made by hept-data build",
                 remedy="check the path, or build the dataset first",
+            ) from error
+        except (OSError, ValueError, ImportError) as error:
+            raise InputError(
+                self.location,
+                found=f"an address that cannot be read ({error})",
+                expected="a dataset folder, or its URL",
+                remedy="check address and permissions; a URL may need a package of its own for fsspec",
             ) from error
         return content
 

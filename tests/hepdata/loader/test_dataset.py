@@ -56,6 +56,7 @@ def test_only_the_bytes_asked_for_are_read(tmp_path, make_dataset):
     n_bytes.clear()
     split.read(1, pairs=False)
     without = sum(n_bytes)
+    assert list(split.read(1, ["eta"]).columns) == ["eta"]
     n_bytes.clear()
     split.read(1, ["eta"], pairs=False)
     assert sum(n_bytes) < without / 10
@@ -115,6 +116,13 @@ def test_urls(tmp_path, make_dataset, file_format):
 def test_missing_remote_dataset():
     with pytest.raises(InputError, match=r"memory://nowhere: found no dataset\.json"):
         hepdata.open_dataset("memory://nowhere")
+
+
+@pytest.mark.parametrize("url", ["nonsense://a/b", "s3://bucket/dataset"])
+def test_addresses_that_cannot_be_read(url, monkeypatch):
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(InputError, match=f"{url}: found an address that cannot be read"):
+        hepdata.open_dataset(url)
 
 
 def test_splits_travel_to_other_processes(dataset):
