@@ -156,3 +156,35 @@ def test_the_same_cloud_twice(tmp_path, big_cloud, as_published):
 def test_missing_file(tmp_path):
     with pytest.raises(InputError, match="a file that torch cannot read"):
         read_tensors(StoredCloud(str(tmp_path / "gone.pt"), 1, 0))
+
+
+def test_the_authors_event_equals_our_build(tmp_path, shared):
+    """The real event as the authors' code makes it, imported, is the event as built from its CSV files."""
+    from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
+
+    golden = np.load(shared / "golden" / "event1_pixel_one_sector.npz")
+    names = ("x", "pos", "layer", "particle_id", "pt", "reconstructable", "n_hits", "n_layers_hit")
+    tensors = {name: torch.from_numpy(golden[name]) for name in names}
+    tensors |= {
+        "eta": torch.from_numpy(golden["eta_pt"]),
+        "point_pairs_index_rad": torch.from_numpy(golden["pairs"]),
+    }
+    torch.save(tensors, tmp_path / "data1_s0.pt")
+    found = import_file(tmp_path)
+    source = open_tracking(shared / "data" / "trackml", TrackingConfig(pairs=PairChoice("published")))
+    ((_, (built,)),) = source.read_clouds(source.list_events())
+    hit_id = golden["hit_id"][found.index_in_source]
+    back = np.argsort(hit_id)[np.searchsorted(np.sort(hit_id), built.hit_id)]
+    for name in ("particle_id", "layer", "is_reconstructable"):
+        np.testing.assert_array_equal(found.columns[name][back], built.columns[name])
+    for name in ("r", "z", "eta", "u", "charge_frac", "leta", "gphi", "pt"):
+        np.testing.assert_allclose(
+            found.columns[name][back], built.columns[name], rtol=2e-5, atol=2e-6, err_msg=name
+        )
+    for ours, theirs in ((found.positives, built.positives), (found.negatives, built.negatives)):
+        assert ours.n_pairs == theirs.n_pairs
+        pairs = hit_id[ours.as_edges()].astype(np.int64)
+        expected = built.hit_id[theirs.as_edges()].astype(np.int64)
+        np.testing.assert_array_equal(
+            np.sort(pairs[0] << 32 | pairs[1]), np.sort(expected[0] << 32 | expected[1])
+        )
