@@ -12,7 +12,7 @@ from hepdata.errors import InputError
 from hepdata.progress import Progress, Silent
 from hepdata.storage.atomic import disk_errors
 from hepdata.storage.finish import fresh_staging, publish
-from hepdata.storage.hdf5 import Sizes, write_hdf5
+from hepdata.storage.hdf5 import Compression, Sizes, write_hdf5
 from hepdata.storage.lock import lock_output
 from hepdata.storage.manifest import SPLITS, Manifest, ShardRecord, make_manifest, name_shard
 from hepdata.storage.place import Place, open_place
@@ -23,7 +23,11 @@ Part = tuple[Place, Manifest]
 
 
 def merge_datasets(
-    sources: Sequence[str | os.PathLike[str]], out: Path, *, progress: Progress | None = None
+    sources: Sequence[str | os.PathLike[str]],
+    out: Path,
+    *,
+    compression: Compression = "none",
+    progress: Progress | None = None,
 ) -> Manifest:
     """Put the clouds of several datasets into one new folder, split by split, in the given order.
 
@@ -32,7 +36,8 @@ def merge_datasets(
     Args:
         sources: Folders or fsspec URLs of datasets with the same configuration and different events.
         out: New folder.
-        progress: Told of every shard.
+        compression: Of HDF5 files; "gzip" is smaller and slower to read.
+        progress: Told of every file.
 
     Raises:
         InputError: Datasets that do not fit together, or `out` exists or is being written.
@@ -47,8 +52,12 @@ def merge_datasets(
     listener.start("merging", sum(len(shards) for _, m in parts for shards in m.splits.values()), "file")
     try:
         with lock_output(out), fresh_staging(out) as staging:
-            merge_split = _merge_parquet if first.file_format == "parquet" else _merge_hdf5
-            splits = {split: merge_split(parts, split, staging, listener) for split in dict.fromkeys(names)}
+            splits = {
+                split: _merge_parquet(parts, split, staging, listener)
+                if first.file_format == "parquet"
+                else _merge_hdf5(parts, split, staging, listener, compression)
+                for split in dict.fromkeys(names)
+            }
             manifest = make_manifest(
                 schema=first.as_schema(),
                 file_format=first.file_format,
@@ -148,7 +157,9 @@ def _merge_parquet(parts: list[Part], split: str, staging: Path, listener: Progr
     return merged
 
 
-def _merge_hdf5(parts: list[Part], split: str, staging: Path, listener: Progress) -> list[ShardRecord]:
+def _merge_hdf5(
+    parts: list[Part], split: str, staging: Path, listener: Progress, compression: Compression
+) -> list[ShardRecord]:
     found = [(place, m, m.splits[split]) for place, m in parts if m.splits.get(split)]
     shards = [shard for _, _, own in found for shard in own]
     if not shards:
@@ -160,6 +171,7 @@ def _merge_hdf5(parts: list[Part], split: str, staging: Path, listener: Progress
         has_pairs=found[0][1].has_pairs,
         sizes=Sizes.of(add_up([shard.statistics for shard in shards])),
         rows_per_part=[rows for shard in shards for rows in shard.rows_per_part],
+        compression=compression,
     )
     listener.advance(len(shards))
     return [record]
