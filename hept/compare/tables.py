@@ -120,7 +120,8 @@ def tabulate_memory(findings: Findings) -> ResultTable:
         rows,
         [
             "GFLOPs are multiply-adds of matrix products in one forward pass, as the paper counts them; sums "
-            "over neighbours are not matrix products. Memory is what the process grew by at its peak."
+            "over neighbours are not matrix products, the distances by which DGCNN finds its neighbours are. Memory "
+            "is what the process grew by at its peak."
         ],
     )
 
