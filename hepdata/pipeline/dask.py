@@ -64,8 +64,8 @@ class DaskCluster:
             if self.scheduler.endswith(".json"):
                 # Dask itself would wait without end for a file that is not there.
                 Path(self.scheduler).stat()
-                return Client(scheduler_file=self.scheduler, timeout=10), None  # type: ignore[no-untyped-call]
-            return Client(self.scheduler, timeout=10), None  # type: ignore[no-untyped-call]
+                return Client(scheduler_file=self.scheduler, timeout=5), None  # type: ignore[no-untyped-call]
+            return Client(self.scheduler, timeout=5), None  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TypeError) as error:
             raise InputError(
                 "--scheduler",

@@ -168,6 +168,9 @@ def open_tracking(
     Raises:
         InputError: No event is left, or the detectors file is needed and missing or wrong.
     """
+    # Workers of a cluster have other working folders.
+    raw = raw.absolute()
+    detectors = detectors.absolute() if detectors is not None else None
     events = [
         event
         for event in find_events(raw)

@@ -58,7 +58,10 @@ def test_a_note_is_believed_only_with_its_shard(tracking_source, tmp_path):
     assert read_note(job) is None
     note = build_shard(tracking_source, job)
     assert read_note(job) == note
-    (tmp_path / plan.name).unlink()
+    shard = tmp_path / plan.name
+    shard.write_bytes(shard.read_bytes()[:-1])
+    assert read_note(job) is None
+    shard.unlink()
     assert read_note(job) is None
 
 

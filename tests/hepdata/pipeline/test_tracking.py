@@ -58,6 +58,16 @@ def test_a_source_travels_to_other_processes(tracking_source):
     assert (first_clouds(copy)[0].hit_id == first_clouds(tracking_source)[0].hit_id).all()
 
 
+def test_a_source_is_found_from_any_working_folder(trackml_events, tmp_path, monkeypatch):
+    monkeypatch.chdir(trackml_events.parent)
+    source = open_tracking(
+        Path(trackml_events.name), SIXTY, detectors=Path(trackml_events.name, "detectors.csv")
+    )
+    monkeypatch.chdir(tmp_path)
+    assert first_clouds(source)[0].event_id == 1000
+    assert "detectors.csv" in {file.name for file in source.list_files()}
+
+
 def test_files_are_listed_once_with_their_checksum(tracking_source, trackml_events):
     files = tracking_source.list_files()
     assert {file.name for file in files} == {path.name for path in trackml_events.iterdir()}
