@@ -119,9 +119,9 @@ def tabulate_memory(findings: Findings) -> ResultTable:
         ],
         rows,
         [
-            "GFLOPs are multiply-adds of matrix products in one forward pass, as the paper counts them; sums "
-            "over neighbours are not matrix products, the distances by which DGCNN finds its neighbours are. Memory "
-            "is what the process grew by at its peak."
+            "GFLOPs are multiply-adds of matrix products in one forward pass, as the paper counts them: sums "
+            "over neighbours are none, the distances by which DGCNN finds its neighbours are some. Memory is "
+            "what the process grew by at its peak."
         ],
     )
 
