@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -83,7 +82,7 @@ class PygSource:
     help="Read pickles that are more than tensors; such a file can run any program.",
 )
 @build_options
-def command(folder: Path, out: Path, trust: bool, **options: Any) -> None:
+def command(folder: Path, out: Path, trust: bool, options: BuildOptions) -> None:
     """Turn a FOLDER of torch_geometric .pt point clouds into a dataset in the new folder OUT.
 
     Reads the files published for HEPT and those of gnn_tracking: x, pos, particle_id, pt, reconstructable,
@@ -93,4 +92,4 @@ def command(folder: Path, out: Path, trust: bool, **options: Any) -> None:
     Example:
       hept-data import published imported
     """
-    run_build(PygSource.open(folder, trust), out, BuildOptions(**options), "Imported dataset")
+    run_build(PygSource.open(folder, trust), out, options, "Imported dataset")

@@ -70,7 +70,8 @@ def merge_datasets(
                         for _, part in parts
                     ],
                 },
-                sources=[file for _, part in parts for file in part.sources],
+                # A detector file may be a source of several.
+                sources=list(dict.fromkeys(file for _, part in parts for file in part.sources)),
                 skipped=[event for _, part in parts for event in part.skipped],
                 totals={
                     split: add_up([part.totals[split] for _, part in parts if split in part.totals])
