@@ -22,7 +22,7 @@ demo: setup  ## raw events -> datasets -> training -> evaluation -> pictures, in
 	$(BIN)/hept-train demo demo
 
 test: setup  ## the whole test suite but for the slow tests
-	$(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 test-slow: setup  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
