@@ -195,11 +195,14 @@ def open_tracking(
 def _choose_detectors(raw: Path, detectors: Path | None, choice: CloudChoice) -> RawFile | None:
     if not choice.has_cell_features and choice.layers == "pixel" and detectors is None:
         return None
-    file = RawFile(None, str(detectors)) if detectors is not None else find_detectors(raw)
+    if detectors is None or detectors.suffix == ".zip":
+        file = find_detectors(detectors or raw)
+    else:
+        file = RawFile(None, str(detectors))
     if file is None:
         raise InputError(
-            raw,
-            found="no detectors.csv beside the events",
+            detectors or raw,
+            found="no detectors.csv, or more than one",
             expected="the detectors file of these events, for pitches, thicknesses and rotations",
             remedy="give it with --detectors FILE, or give --no-cell-features",
         )

@@ -138,7 +138,7 @@ def test_events_without_cells_need_the_named_choice(trackml_copy):
 
 def test_no_detectors_file(trackml_copy):
     (trackml_copy / "detectors.csv").unlink()
-    with pytest.raises(InputError, match=r"no detectors.csv beside the events.*--detectors FILE"):
+    with pytest.raises(InputError, match=r"no detectors.csv, or more than one.*--detectors FILE"):
         open_tracking(trackml_copy, SIXTY)
 
 
@@ -148,6 +148,16 @@ def test_detectors_from_elsewhere(trackml_copy, tmp_path):
     source = open_tracking(trackml_copy, SIXTY, detectors=elsewhere)
     assert first_clouds(source)[0].n_points > 100
     assert source.list_files()[-1].name == "modules.csv"
+
+
+def test_detectors_from_a_zip(trackml_copy, tmp_path):
+    archive = tmp_path / "detectors.zip"
+    with zipfile.ZipFile(archive, "w") as target:
+        target.write(trackml_copy / "detectors.csv", "detectors.csv")
+    (trackml_copy / "detectors.csv").unlink()
+    source = open_tracking(trackml_copy, SIXTY, detectors=archive)
+    assert first_clouds(source)[0].n_points > 100
+    assert source.list_files()[-1].name == "detectors.zip"
 
 
 def test_a_detectors_file_that_is_missing(trackml_events):
