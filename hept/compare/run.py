@@ -20,7 +20,7 @@ from hept.compare.plan import ABLATIONS, Budget, Trial, plan_accuracy, plan_sens
 from hept.compare.scaling import SCALING_MODELS, ScalingLimits, list_sizes, may_go_on, measure_size
 from hept.compare.store import Result, ResultStore
 from hept.config import TrainConfig
-from hept.training_data import TrainingData, open_training_data
+from hept.training_data import TrainingData, check_split, open_training_data
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,11 @@ def run_comparison(
         out: Folder of runs and results; found again, they are used and not made again.
         progress: Listener of each training.
         announce: Told a line about every measurement.
+
+    Raises:
+        InputError: The dataset does not fit the settings, or a split is empty.
     """
+    check_split(dataset, "test")
     counts = dataset.manifest.statistics()
     comparison = _Comparison(
         dataset,

@@ -131,6 +131,17 @@ def test_the_command_refuses_what_it_does_not_know(tracking_dataset):
         CliRunner().invoke(command, [str(tracking_dataset), "--models", "hep"], catch_exceptions=False)
 
 
+def test_an_empty_test_split_is_told_before_anything_starts(make_dataset, small_config, tmp_path):
+    dataset = make_dataset(splits={"train": 1, "valid": 1, "test": 0})
+    with pytest.raises(InputError, match="split 'test': found no clouds"):
+        compare(dataset, small_config("tracking-demo"), tmp_path / "out")
+
+
+def test_a_dataset_of_the_other_task_is_refused(pileup_dataset, small_config, tmp_path):
+    with pytest.raises(InputError, match="found a pileup dataset"):
+        compare(pileup_dataset, small_config("tracking-demo"), tmp_path)
+
+
 def test_fit_offers_every_system_of_the_catalog():
     from hept.systems.catalog import NAMES
     from hept_cli.train_fit import command as fit_command

@@ -141,3 +141,16 @@ def test_half_precision_keeps_hashes_and_distances(name, tracking_frame):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             half = model(features, coords, offsets).float()
     assert (half - exact).square().mean().sqrt() < 0.1 * exact.square().mean().sqrt()
+
+
+# Reformer and HyperAttention put points of one bucket in the order in which they come.
+@pytest.mark.parametrize("name", [name for name in SYSTEMS if name not in ("reformer", "hyperattn")])
+def test_the_order_of_points_does_not_matter(name, tracking_frame):
+    model = build(name, tracking_frame)
+    features, coords, offsets = draw(tracking_frame, [60, 33])
+    generator = torch.Generator().manual_seed(2)
+    order = torch.cat([torch.randperm(60, generator=generator), 60 + torch.randperm(33, generator=generator)])
+    with torch.no_grad():
+        straight = model(features, coords, offsets)
+        mixed = model(features[order], coords[order], offsets)
+    torch.testing.assert_close(mixed, straight[order], rtol=1e-6, atol=1e-8)
