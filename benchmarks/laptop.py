@@ -1,4 +1,4 @@
-"""`python -m benchmarks.laptop [FOLDER]`: what ten minutes on a laptop give, beside simpler models of the same size.
+"""`python -m benchmarks.laptop [FOLDER]`: what ten minutes on a laptop give, beside simpler models.
 
 Simulates and builds both datasets, trains HEPT, a plain MLP and HEPT with the standard kernel with the
 laptop presets and the same seed, evaluates them on the test split, and prints one table beside raw inputs.

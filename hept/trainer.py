@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +22,13 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
 from hept.average import MovingAverage
-from hept.checkpoint import (
-    BEST,
-    LAST,
-    RESUME,
-    ModelCard,
-    build_network,
-    load_resume_state,
-    save_resume_state,
-    save_weights,
-)
+from hept.checkpoint import LAST, build_network
 from hept.config import TrainConfig
 from hept.evaluator import make_objective, score_split
 from hept.interrupt import Interrupt
 from hept.network import checkpoint_activations
 from hept.run_folder import RunFolder
+from hept.run_state import RunState
 from hept.schedule import Schedule
 from hept.training_data import TrainingData, open_training_data
 from hept.training_log import TrainingLog
@@ -67,20 +59,6 @@ class FitResult:
     seconds: float
     stopped: str
     is_first_process: bool = True
-
-
-@dataclass
-class _Position:
-    """Where a run is; saved and restored whole."""
-
-    epoch: int = 0
-    batches: int = 0
-    step: int = 0
-    best: float = -math.inf
-    best_epoch: int = 0
-    loss_sum: float = 0.0
-    loss_steps: int = 0
-    saved_step: int = 0
 
 
 def fit(
@@ -136,41 +114,47 @@ class Training:
     data: TrainingData
     folder: RunFolder
     progress: Progress
-    position: _Position = field(default_factory=_Position)
 
     def begin(self, *, resume: bool) -> None:
         """Make the network and optimiser, fresh or as they were saved."""
         config = self.config
         torch.manual_seed(config.seed)
-        self.network = build_network(config, self.data.features, self.data.coords)
-        self.data.prepare(self.network)
+        network = build_network(config, self.data.features, self.data.coords)
+        self.data.prepare(network)
         if config.checkpoint_activations:
-            checkpoint_activations(self.network)
+            checkpoint_activations(network)
         self.objective = make_objective(config, only_metric=True)
-        self.average = MovingAverage(self.network, config.ema_decay) if config.ema_decay else None
         optimizer = torch.optim.Adam(
-            self.network.parameters(), lr=config.optimizer.lr, weight_decay=config.optimizer.weight_decay
+            network.parameters(), lr=config.optimizer.lr, weight_decay=config.optimizer.weight_decay
         )
-        n_batches = len(self.data.train)
-        steps_per_epoch = math.ceil(n_batches / config.accumulate)
-        self.schedule = _make_schedule(config, steps_per_epoch)
-        compiled: Any = torch.compile(self.network, dynamic=True) if config.compile else self.network
-        self.model, self.optimizer = self.fabric.setup(compiled, optimizer)
-        state = load_resume_state(self.folder.path / RESUME) if resume else None
-        if state is not None:
-            self._restore(state)
+        compiled: Any = torch.compile(network, dynamic=True) if config.compile else network
+        self.model, wrapped = self.fabric.setup(compiled, optimizer)
+        self.state = RunState(
+            config,
+            self.data,
+            self.folder,
+            network,
+            wrapped,
+            _make_schedule(config, math.ceil(len(self.data.train) / config.accumulate)),
+            MovingAverage(network, config.ema_decay) if config.ema_decay else None,
+        )
+        if resume:
+            self.state.restore()
         if self.fabric.is_global_zero:
-            if state is not None:
-                self.folder.forget_after(self.position.step)
+            if resume:
+                self.folder.forget_after(self.state.position.step)
             else:
                 self.folder.create(config, self.data.describe() | {"seed": config.seed})
+        if not resume:
+            # So that a run killed in its first steps can be resumed too.
+            self._save()
         self.log = TrainingLog(self.folder, self.progress, is_quiet=not self.fabric.is_global_zero)
 
     def run(self) -> FitResult:
         """Train to the end, or until something stops it."""
         begun, stopped = time.perf_counter(), "finished"
-        where = self.position
-        n_steps = self.schedule.steps_per_epoch * self.config.epochs
+        where = self.state.position
+        n_steps = self.state.schedule.steps_per_epoch * self.config.epochs
         self.log.start(n_steps, done=where.step)
         try:
             with Interrupt() as interrupt:
@@ -181,7 +165,6 @@ class Training:
                         break
                     self._end_epoch()
                     stopped = self._reason_to_stop(begun)
-            self._save()
         finally:
             self.log.finish()
         return FitResult(
@@ -197,13 +180,15 @@ class Training:
         )
 
     def _train_epoch(self, interrupt: Interrupt) -> None:
-        where = self.position
+        where = self.state.position
         self.data.train.set_epoch(where.epoch)
         self.data.go_to(where.batches)
         self.model.train()
         for window in self._windows(self.data.train):
             self._step(window)
             where.batches += len(window)
+            # Asked of all processes together: one that stopped alone would leave the others waiting.
+            interrupt.requested = self._sum_over_processes(float(interrupt.requested)) > 0
             every = self.config.save_every_steps
             if interrupt.requested or (every and where.step % every == 0):
                 self._save()
@@ -223,9 +208,9 @@ class Training:
 
     def _step(self, window: list[Batch]) -> None:
         """One optimiser step over the batches of `window` and of all processes, as if they were one batch."""
-        where, _config = self.position, self.config
-        rate = self.schedule.rate(where.step)
-        for group in self.optimizer.param_groups:
+        where, _config = self.state.position, self.config
+        rate = self.state.schedule.rate(where.step)
+        for group in self.state.optimizer.param_groups:
             group["lr"] = rate
         generator = self._seed_step()
         # On the accelerator the next batch travels while this one is computed on.
@@ -244,10 +229,10 @@ class Training:
         norm = float(self._clip())
         if not math.isfinite(norm) or not math.isfinite(loss):
             self._diverged(f"a gradient of norm {norm}", window[-1])
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.average is not None:
-            self.average.update(self.network)
+        self.state.optimizer.step()
+        self.state.optimizer.zero_grad(set_to_none=True)
+        if self.state.average is not None:
+            self.state.average.update(self.state.network)
         where.step += 1
         where.loss_sum, where.loss_steps = where.loss_sum + loss, where.loss_steps + 1
         n_points = sum(len(batch.features) for batch in window) * self.fabric.world_size
@@ -255,7 +240,7 @@ class Training:
 
     def _seed_step(self) -> torch.Generator:
         """Dropout and random negatives depend on the seed, the step and the process, and on nothing else."""
-        key = (self.config.seed * 1_000_003 + self.position.step) * 4_099 + self.fabric.global_rank
+        key = (self.config.seed * 1_000_003 + self.state.position.step) * 4_099 + self.fabric.global_rank
         torch.manual_seed(key)
         return torch.Generator().manual_seed(key + 1)
 
@@ -267,25 +252,22 @@ class Training:
 
     def _clip(self) -> torch.Tensor:
         limit = self.config.optimizer.clip_norm or math.inf
-        return torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit)
+        return torch.nn.utils.clip_grad_norm_(self.state.network.parameters(), limit)
 
     def _check(self, loss: float, batch: Batch) -> None:
-        if not math.isfinite(loss) or loss > self.config.max_loss:
-            self._diverged(f"a loss of {loss:.4g}", batch)
+        is_bad = not math.isfinite(loss) or loss > self.config.max_loss
+        if self._sum_over_processes(float(is_bad)) > 0:
+            self._diverged(f"a loss of {loss:.4g}" if is_bad else "a bad loss in another process", batch)
 
     def _diverged(self, found: str, batch: Batch) -> None:
         clouds = ", ".join(
             f"event {event} sector {sector}"
             for event, sector in zip(batch.event_id.tolist(), batch.sector.tolist(), strict=True)
         )
-        saved = self.position.saved_step
-        good = (
-            f"the last good checkpoint is {self.folder.path / LAST} (step {saved})"
-            if saved
-            else "none was saved"
-        )
+        saved = self.state.position.saved_step
+        good = f"the last good checkpoint is {self.folder.path / LAST} (step {saved})"
         raise JobError(
-            f"{self.folder.path}, step {self.position.step + 1}",
+            f"{self.folder.path}, step {self.state.position.step + 1}",
             found=f"{found} on {clouds}",
             expected=f"a finite loss below {self.config.max_loss:g}",
             remedy=f"{good}; lower optimizer.lr or set optimizer.clip_norm",
@@ -293,35 +275,44 @@ class Training:
 
     def _end_epoch(self) -> None:
         """Validate, keep the best weights, save."""
-        where = self.position
+        where = self.state.position
         where.epoch, where.batches = where.epoch + 1, 0
         metrics: dict[str, float] = {}
+        is_best = False
         is_last = where.epoch == self.config.epochs
         if where.epoch % self.config.validate_every == 0 or is_last:
             metrics = self._validate()
             value = metrics[self.objective.metric]
-            self.schedule.end_epoch(value)
-            if value > where.best or where.best_epoch == 0:
+            self.state.schedule.end_epoch(value)
+            is_best = value > where.best or where.best_epoch == 0
+            if is_best:
                 where.best, where.best_epoch = value, where.epoch
-                self._save_weights(BEST, metrics)
         train_loss = where.loss_sum / max(where.loss_steps, 1)
         where.loss_sum, where.loss_steps = 0.0, 0
         self.log.epoch(where.step, where.epoch, train_loss, metrics)
-        self._save(metrics)
+        self._save(metrics, is_best=is_best)
 
     def _validate(self) -> dict[str, float]:
         metrics: dict[str, float] = {}
         if self.fabric.is_global_zero:
-            kept = self.average.swap_in(self.network) if self.average else None
-            metrics = score_split(self.network, self.data.valid, self.objective, device=self.fabric.device)
-            if self.average and kept is not None:
-                self.average.swap_out(self.network, kept)
+            kept = self.state.average.swap_in(self.state.network) if self.state.average else None
+            metrics = score_split(
+                self.state.network, self.data.valid, self.objective, device=self.fabric.device
+            )
+            if self.state.average and kept is not None:
+                self.state.average.swap_out(self.state.network, kept)
             self.model.train()
         received: dict[str, float] = self.fabric.broadcast(metrics)
         return received
 
+    def _save(self, metrics: dict[str, float] | None = None, *, is_best: bool = False) -> None:
+        self.state.position.saved_step = self.state.position.step
+        if self.fabric.is_global_zero:
+            self.state.save(metrics or {}, is_best=is_best)
+        self.fabric.barrier()
+
     def _reason_to_stop(self, begun: float) -> str:
-        where, config = self.position, self.config
+        where, config = self.state.position, self.config
         if (
             config.early_stopping
             and where.epoch - where.best_epoch >= config.early_stopping * config.validate_every
@@ -331,49 +322,6 @@ class Training:
         if config.max_minutes is not None and minutes >= config.max_minutes:
             return "time limit"
         return "finished"
-
-    def _save_weights(self, name: str, metrics: dict[str, float]) -> None:
-        if not self.fabric.is_global_zero:
-            return
-        state = self.network.state_dict()
-        if self.average is not None:
-            state |= self.average.values
-        save_weights(self.folder.path / name, state, self._card(metrics))
-
-    def _card(self, metrics: dict[str, float]) -> ModelCard:
-        return ModelCard(
-            config=self.config.model_dump(),
-            features=self.data.features,
-            coords=self.data.coords,
-            dataset=self.data.fingerprint,
-            epoch=self.position.epoch,
-            metrics=metrics,
-        )
-
-    def _save(self, metrics: dict[str, float] | None = None) -> None:
-        where = self.position
-        where.saved_step = where.step
-        self._save_weights(LAST, metrics or {})
-        if self.fabric.is_global_zero:
-            state: dict[str, object] = {
-                "position": vars(where).copy(),
-                "network": self.network.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "schedule": self.schedule.state_dict(),
-                "average": self.average.values if self.average else None,
-                "dataset": self.data.fingerprint,
-            }
-            save_resume_state(self.folder.path / RESUME, state)
-        self.fabric.barrier()
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.data.check_fingerprint(str(state["dataset"]), self.folder.path)
-        self.position = _Position(**state["position"])
-        self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.schedule.load_state_dict(state["schedule"])
-        if self.average is not None and state["average"] is not None:
-            self.average.values = state["average"]
 
 
 def _make_schedule(config: TrainConfig, steps_per_epoch: int) -> Schedule:
