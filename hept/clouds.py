@@ -40,6 +40,8 @@ class Clouds:
 
     def spread(self, per_cloud: Tensor) -> Tensor:
         """A value of each cloud (..., B), or of each border (B+1,), at the cloud's points: (..., N)."""
+        if self.n_clouds == 1 and per_cloud.shape[-1] == 1:
+            return per_cloud.expand(*per_cloud.shape[:-1], self.n_points)
         return per_cloud.index_select(-1, self.index)
 
     @classmethod

@@ -51,18 +51,17 @@ def compute_forward(
     n_tables, n_heads, n_points = query_order.shape
     out = value.new_empty(value.shape)
     total = value.new_empty(n_heads, n_points)
-    filled = is_filled.repeat(n_tables, 1).unsqueeze(-1).to(value.dtype)  # (C·K, S, 1)
     group = _Group(query, value, position)
-    sums = value.new_empty(*filled.shape[:2], value.shape[-1] + 1)
+    sums = value.new_empty(n_tables * position.shape[0], position.shape[1], value.shape[-1] + 1)
     for head in range(n_heads):
         columns = _logit_columns(query[head], key[head])
-        v = functional.pad(value[head], (0, 1), value=1.0)
+        v = _with_ones(value[head])
         q_index, q_back = _slots(query_order[:, head], position, slot)
         k_index, _ = _slots(key_order[:, head], position, slot)
-        for here in group.ranges(filled.shape[0]):
+        v_index = _blank(k_index, is_filled, n_points)
+        for here in group.ranges(sums.shape[0]):
             weight = group.weigh(*columns, q_index[here], k_index[here])
-            # [v, 1] of the keys, and [0, 0] in empty slots, which so have no weight.
-            torch.bmm(weight, _rows(v, k_index[here]).mul_(filled[here]), out=sums[here])
+            torch.bmm(weight, _rows(v, v_index[here]), out=sums[here])
         summed = _return(sums, q_back)
         torch.add(summed[:, -1], n_tables * EPSILON, out=total[head])
         torch.div(summed[:, :-1], total[head].unsqueeze(-1), out=out[head])
@@ -96,25 +95,27 @@ def compute_backward(
     slot: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of queries, keys and values from that of the output."""
-    n_tables, n_heads, _ = query_order.shape
+    n_heads, n_points = total.shape
     grads = query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
-    filled = is_filled.repeat(n_tables, 1).unsqueeze(-1).to(value.dtype)  # (C·K, S, 1)
     group = _Group(query, value, position)
-    slots = [value.new_empty(*filled.shape[:2], rows.shape[-1]) for rows in grads]
+    n_blocks, size = query_order.shape[0] * position.shape[0], position.shape[1]
+    slots = [rows.new_empty(n_blocks, size, rows.shape[-1]) for rows in grads]
     for head in range(n_heads):
         columns = _logit_columns(query[head], key[head])
-        v = functional.pad(value[head], (0, 1), value=1.0)
+        v = _with_ones(value[head])
         # Gradient of [n, z], with out = n / z.
         d_total = -(grad[head] * out[head]).sum(-1, keepdim=True)
-        d_sums = torch.cat([grad[head], d_total], -1).div_(total[head].unsqueeze(-1))  # (N, V+1)
+        d_sums = torch.cat([grad[head], d_total], -1).div_(total[head].unsqueeze(-1))
+        d_sums = functional.pad(d_sums, (0, 0, 0, 1))  # (N+1, V+1)
         q_index, q_back = _slots(query_order[:, head], position, slot)
         k_index, k_back = _slots(key_order[:, head], position, slot)
-        for here in group.ranges(filled.shape[0]):
+        d_index, v_index = (_blank(index, is_filled, n_points) for index in (q_index, k_index))
+        for here in group.ranges(n_blocks):
             weight = group.weigh(*columns, q_index[here], k_index[here])
             d_q, d_k, d_v = (rows[here] for rows in slots)
-            d_sum = _rows(d_sums, q_index[here]).mul_(filled[here])  # (G, S, V+1)
+            d_sum = _rows(d_sums, d_index[here])  # (G, S, V+1)
             torch.bmm(weight.mT, d_sum[..., :-1], out=d_v)
-            d_weight = torch.bmm(d_sum, _rows(v, k_index[here]).mul_(filled[here]).mT)  # (G, S, S)
+            d_weight = torch.bmm(d_sum, _rows(v, v_index[here]).mT)  # (G, S, S)
             d_logit = d_weight.mul_(weight.sub_(group.least))
             # −½‖q−k‖² changes by (k−q)·dq and (q−k)·dk; differences are taken around the middle of the block.
             q, k = _rows(query[head], q_index[here]), _rows(key[head], k_index[here])
@@ -157,7 +158,7 @@ class _Group:
         self.n_blocks = max(1, elements // size**2)
         double = query.new_empty(0, dtype=torch.float64)
         self.q = double.new_empty(self.n_blocks, size, width)
-        self.k = double.new_empty(self.n_blocks, width, size)
+        self.k = double.new_empty(self.n_blocks, size, width)
         self.logit = double.new_empty(self.n_blocks, size, size)
         self.weight = value.new_empty(self.n_blocks, size, size)
         # exp of less is subnormal, which costs a processor hundreds of cycles; it is far below EPSILON.
@@ -175,9 +176,8 @@ class _Group:
         n = q_index.shape[0]
         q, k = self.q[:n], self.k[:n]
         torch.index_select(query, 0, q_index.flatten(), out=q.flatten(0, 1))
-        # A transposed copy costs less than a product with a transposed matrix.
-        k.copy_(_rows(key, k_index).mT)
-        logit = torch.bmm(q, k, out=self.logit[:n])
+        torch.index_select(key, 0, k_index.flatten(), out=k.flatten(0, 1))
+        logit = torch.bmm(q, k.mT, out=self.logit[:n])
         return self.weight[:n].copy_(logit).clamp_(self.floor, 0.0).exp_()
 
 
@@ -187,10 +187,12 @@ def _logit_columns(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     In float32 the three terms cancel badly, by up to 0.6 with trained ω. In float64 they do not, and one
     matrix product does it all.
     """
-    q, k = query.double(), key.double()
-    q_half, k_half = (-0.5 * rows.square().sum(-1, keepdim=True) for rows in (q, k))
-    one = torch.ones_like(q_half)
-    return torch.cat([q, one, q_half], -1), torch.cat([k, k_half, one], -1)
+    dim = query.shape[1]
+    q, k = (rows.new_ones(rows.shape[0], dim + 2, dtype=torch.float64) for rows in (query, key))
+    for columns, rows, last in ((q, query, dim + 1), (k, key, dim)):
+        columns[:, :dim] = rows
+        torch.mul(columns[:, :dim].square().sum(-1), -0.5, out=columns[:, last])
+    return q, k
 
 
 def _slots(order: Tensor, position: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
@@ -201,6 +203,17 @@ def _slots(order: Tensor, position: Tensor, slot: Tensor) -> tuple[Tensor, Tenso
     ranks.scatter_(1, order, torch.arange(n_points, device=order.device).expand(order.shape))
     table = torch.arange(n_tables, device=order.device).unsqueeze(1) * position.numel()
     return points, slot.take(ranks) + table
+
+
+def _with_ones(value: Tensor) -> Tensor:
+    """[v, 1] of each point, and behind them [0, 0] for empty slots, which so have no weight: (N+1, V+1)."""
+    return functional.pad(functional.pad(value, (0, 1), value=1.0), (0, 0, 0, 1))
+
+
+def _blank(index: Tensor, is_filled: Tensor, n_points: int) -> Tensor:
+    """The points of slots (C·K, S), with the row behind the last point in empty slots."""
+    is_filled = is_filled.repeat(index.shape[0] // is_filled.shape[0], 1)
+    return torch.where(is_filled, index, n_points)
 
 
 def _rows(table: Tensor, index: Tensor) -> Tensor:
