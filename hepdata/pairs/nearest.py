@@ -57,8 +57,7 @@ def find_nearest_others(
     partners = np.empty(n_points * min(n_nearest, n_points - 1), dtype=np.int32)
     end = 0
     for first in range(0, n_points, BLOCK):
-        is_near, candidates = blocks.select(first // BLOCK, radius)
-        counts[first : first + BLOCK] = np.count_nonzero(is_near, axis=1)
+        is_near, candidates, counts[first : first + BLOCK] = blocks.select(first // BLOCK, radius)
         table = np.broadcast_to(index[candidates], is_near.shape)
         found = np.compress(is_near.ravel(), table.ravel())
         partners[end : end + len(found)] = found
@@ -89,24 +88,25 @@ class _Blocks:
         n_nearest: int,
         is_periodic: bool,
     ) -> None:
-        self.x, self.y, self.group, self.index = x, y, group, index
+        self.x, self.y, self.index = x, y, index
+        _, member, size = np.unique(group, return_inverse=True, return_counts=True)
+        self.group = member.astype(np.int32)  # compared in every table: half the bytes of an id
         self.n_nearest, self.is_periodic = n_nearest, is_periodic
         starts = np.arange(0, len(x), BLOCK)
         self.x_centre, self.x_half = _middle(x, starts)
         self.y_centre, self.y_half = _middle(y, starts)
         self.reach = np.hypot(self.x_half, self.y_half)
-        self.bound = self._bound_distances()
+        self.bound = self._bound_distances(size)
         # Tables of distances are made in place: fresh memory for each costs more than the arithmetic.
         self._tables = np.empty((2, 0), dtype=np.float32)
 
-    def _bound_distances(self) -> NDArray[np.float64]:
+    def _bound_distances(self, size: NDArray[np.int64]) -> NDArray[np.float64]:
         """For every block a distance from its centre within which there are K + 1 others, whoever asks.
 
         Points of large groups (noise) do not count: they are others to some who ask, and not to many.
         """
-        _, member, size = np.unique(self.group, return_inverse=True, return_counts=True)
         is_small = size <= LARGE_GROUP
-        is_counted = is_small[member]
+        is_counted = is_small[self.group]
         n_needed = self.n_nearest + 1 + (int(size[is_small].max()) if is_small.any() else 0)
         if np.count_nonzero(is_counted) < n_needed:
             return np.full(len(self.reach), np.inf)
@@ -117,11 +117,14 @@ class _Blocks:
         distance, _ = tree.query(self._on_box(self.x_centre, self.y_centre), k=[n_needed])
         return np.asarray(distance[:, 0])
 
-    def select(self, block: int, radius: float) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def select(
+        self, block: int, radius: float
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
         """The neighbours of the points of one block.
 
         Returns:
-            (B, M) who is a neighbour, and (M,) the candidates as places along the curve, ascending.
+            (B, M) who is a neighbour, (M,) the candidates as places along the curve, ascending, and (B,) how
+            many neighbours there are.
         """
         rows = np.arange(block * BLOCK, min((block + 1) * BLOCK, len(self.x)))
         reach = self.reach[block]
@@ -132,10 +135,11 @@ class _Blocks:
         np.copyto(squared, np.inf, where=self.group[rows, None] == self.group[candidates])
         # What rounding to float32 can do to a distance: 3 × 2⁻²⁴ of the largest coordinate, with a margin.
         error = 1e-6 * (max(np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0)) + reach)
-        is_near, is_unsure = _take_nearest(squared, scratch, self.n_nearest, radius, error)
+        is_near, n_near, is_unsure = _take_nearest(squared, scratch, self.n_nearest, radius, error)
         for row in np.flatnonzero(is_unsure):
             is_near[row] = self._select_exactly(rows[row], candidates, radius)
-        return is_near, candidates
+            n_near[row] = np.count_nonzero(is_near[row])
+        return is_near, candidates, n_near
 
     def _square_distances(
         self,
@@ -213,8 +217,8 @@ class _Blocks:
 
 def _take_nearest(
     squared: NDArray[np.float32], scratch: NDArray[np.float32], n_nearest: int, radius: float, error: float
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """(B, M) the nearest of every row, and (B,) for which rows rounding may have had a say."""
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
+    """(B, M) the nearest of every row, (B,) how many, and (B,) where rounding may have had a say."""
     if squared.shape[1] > n_nearest:
         np.copyto(scratch, squared)
         scratch.partition(n_nearest - 1, axis=1)
@@ -223,13 +227,15 @@ def _take_nearest(
         last = np.full(len(squared), np.inf, dtype=np.float32)
     limit = np.minimum((last.astype(np.float64) + 2 * error) ** 2, np.finfo(np.float32).max)
     is_near = squared <= limit.astype(np.float32)[:, None]
-    is_unsure = np.count_nonzero(is_near, axis=1) > n_nearest
-    is_edge = np.flatnonzero(last + 3 * error >= radius)
-    if len(is_edge):
+    n_near = np.count_nonzero(is_near, axis=1)
+    is_unsure = n_near > n_nearest
+    edge = np.flatnonzero(last + 3 * error >= radius)
+    if len(edge):
         inner, outer = np.float32(max(radius - 2 * error, 0.0) ** 2), np.float32((radius + 2 * error) ** 2)
-        is_near[is_edge] &= squared[is_edge] < outer
-        is_unsure[is_edge] |= (is_near[is_edge] & (squared[is_edge] > inner)).any(axis=1)
-    return is_near, is_unsure
+        is_near[edge] &= squared[edge] < outer
+        n_near[edge] = np.count_nonzero(is_near[edge], axis=1)
+        is_unsure[edge] |= (is_near[edge] & (squared[edge] > inner)).any(axis=1)
+    return is_near, n_near, is_unsure
 
 
 def _middle(
