@@ -12,7 +12,9 @@ console = Console()
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows under a header; the first column is left-aligned, the others right."""
-    table = Table(title=title, title_justify="left", title_style="bold")
+    # Not the table's own title, which is broken at the width of the table.
+    console.print(title, style="bold", highlight=False, markup=False, soft_wrap=True)
+    table = Table()
     for position, name in enumerate(header):
         table.add_column(name, justify="left" if position == 0 else "right")
     for row in rows:
