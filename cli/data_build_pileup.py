@@ -30,7 +30,7 @@ class _ByteSize(click.ParamType[int]):
 
 
 @click.command("pileup", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("files", nargs=-1, required=True, metavar="FILE.root...")
+@click.argument("files", nargs=-1, metavar="FILE.root...")
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(
     "--preset",
@@ -82,10 +82,10 @@ def command(
       hept-data simulate pileup pileup.root --events 20
       hept-data build pileup pileup.root pileup --workers 2
     """
-    if out.suffix == ".root":
+    if not files or out.suffix == ".root":
         raise InputError(
             "OUT",
-            found=f"{str(out)!r}, the name of a ROOT file",
+            found=f"{str(out)!r} alone" if not files else f"{str(out)!r}, the name of a ROOT file",
             expected="a new folder for the dataset after the files",
             remedy="add the folder at the end of the command",
         )

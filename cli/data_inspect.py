@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Preset (pf, particle-flow-candidate, eflow), auto, or a YAML map.",
 )
+@click.option("--leaves", is_flag=True, help="Also name the leaves of every branch, for a YAML map.")
 @json_option
-def command(file: str, event: int, branches: str, json_path: Path | None) -> None:
+def command(file: str, event: int, branches: str, leaves: bool, json_path: Path | None) -> None:
     """Show what a Delphes file has: branches, which preset fits, how labels can be had, one event's counts.
 
     \b
@@ -38,6 +39,10 @@ def command(file: str, event: int, branches: str, json_path: Path | None) -> Non
 
     seen = inspect_file(find_files([file])[0], entry=event, branches=branches)
     _print(seen)
+    if leaves:
+        for name, found in seen.survey.contents.items():
+            text = f"{name}: {', '.join(sorted(found))}"
+            console.print(text, highlight=False, soft_wrap=True, markup=False)
     write_json(json_path, _as_json(seen))
 
 

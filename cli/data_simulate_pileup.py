@@ -40,7 +40,7 @@ def command(out: Path, events: int, pileup: float, seed: int, json_path: Path | 
     size = sample.path.stat().st_size
     summary = {
         "events": sample.n_events,
-        "particles per event": sample.n_points / sample.n_events,
+        "particles per event": round(sample.n_points / sample.n_events),
         "charged fraction": sample.n_charged / max(sample.n_points, 1),
         "leading fraction": sample.n_leading / max(sample.n_points, 1),
         "scored per event (neutral, pT > 0.9 GeV)": sample.n_scored / sample.n_events,

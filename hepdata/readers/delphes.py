@@ -10,13 +10,14 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import uproot
 
 from hepdata.errors import HeptError, InputError
-from hepdata.readers.delphes_files import version_of
+from hepdata.readers.delphes_files import is_url, version_of
 
 TREE = "Delphes"
 
@@ -78,28 +79,68 @@ def close_tree() -> None:
 
 
 def _open_file(location: str) -> Any:
+    _check_header(location)
     try:
         # As a mapping, since a colon in a plain string would begin the name of an object. No cache of arrays:
         # every range is read once, and memory is to follow the range.
         return uproot.open({location: None}, array_cache=None)
+    except OSError as error:
+        if is_url(location) and not str(error).startswith("expected Chunk"):
+            raise InputError(
+                location,
+                found=f"no answer ({type(error).__name__}: {' '.join(str(error).split())[:120]})",
+                expected="a Delphes ROOT file",
+                remedy="check the URL and the network",
+            ) from error
+        raise unreadable(location, error) from error
+    except Exception as error:  # uproot raises almost anything on bytes that are not ROOT
+        raise unreadable(location, error) from error
+
+
+def _check_header(location: str) -> None:
+    """Refuse a local file that is empty, cut or something else: uproot's own words for it are of no help."""
+    if is_url(location):
+        return
+    path = Path(location)
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            start = file.read(20)
     except FileNotFoundError as error:
         raise InputError(
             location, found="no such file", expected="a Delphes ROOT file", remedy="check the path"
         ) from error
-    except Exception as error:  # uproot raises almost anything on bytes that are not ROOT
-        raise unreadable(location, error) from error
+    except OSError as error:
+        raise InputError(
+            location,
+            found=f"a file that cannot be opened ({error.strerror})",
+            expected="a Delphes ROOT file that can be read",
+            remedy="check the path and its permissions",
+        ) from error
+    if not start:
+        raise _incomplete(location, "an empty file")
+    if start[:4] != b"root":
+        raise _incomplete(location, f"a file that is not ROOT (it begins with {start[:4]!r})")
+    if len(start) < 20:
+        raise _incomplete(location, f"a truncated file ({size:,} bytes)")
+    # "root", version, start of data, end of file: eight bytes where the version is that of a large file.
+    version = int.from_bytes(start[4:8], "big")
+    end = int.from_bytes(start[12:20] if version >= 1_000_000 else start[12:16], "big")
+    if size < end:
+        raise _incomplete(location, f"a truncated file ({size:,} of {end:,} bytes)")
 
 
 def _check_whole(file: Any, location: str) -> None:
     """Compare the size with the one that the file's own header gives: a cut file may open and fail later."""
     expected, found = int(file.file.fEND), int(file.file.source.num_bytes)
     if found < expected:
-        raise InputError(
-            location,
-            found=f"a truncated file ({found:,} of {expected:,} bytes)",
-            expected="a complete Delphes ROOT file",
-            remedy="copy or make the file again",
-        )
+        raise _incomplete(location, f"a truncated file ({found:,} of {expected:,} bytes)")
+
+
+def _incomplete(location: str, found: str) -> InputError:
+    return InputError(
+        location, found=found, expected="a complete Delphes ROOT file", remedy="copy or make the file again"
+    )
 
 
 def _find_tree(file: Any, location: str) -> Any:
@@ -109,7 +150,7 @@ def _find_tree(file: Any, location: str) -> Any:
             return file[TREE]
     except Exception as error:  # the directory itself may be damaged
         raise unreadable(location, error) from error
-    present = ", ".join(sorted(kinds)) or "nothing"
+    present = ", ".join(f"{name} ({kind})" for name, kind in sorted(kinds.items())) or "nothing"
     if "events" in kinds and ("podio_metadata" in kinds or "metadata" in kinds):
         raise InputError(
             location,

@@ -182,7 +182,9 @@ def read_map(path: Path) -> BranchMap:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise _bad_map(path, f"{place or 'content'}: {first['msg']}") from error
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise _bad_map(path, error.strerror or "a file that cannot be read") from error
+    except (ValueError, yaml.YAMLError) as error:
         raise _bad_map(path, " ".join(str(error).split())) from error
     return BranchMap(
         path.name,
@@ -205,5 +207,5 @@ def _bad_map(path: Path, found: str) -> InputError:
         found=found,
         expected="a YAML map: collections: [{branch: PF, label: IsPU, "
         "leaves: {pt: PT, eta: Eta, phi: Phi, charge: Charge, …}}]",
-        remedy="mend the map; hept-data inspect FILE.root lists the leaves that there are",
+        remedy="mend the map; hept-data inspect FILE.root --leaves lists what there is",
     )

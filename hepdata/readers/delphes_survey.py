@@ -126,6 +126,13 @@ def check_counts(counts: LabelCounts, branches: BranchMap, where: object) -> Non
             expected="labels that tell neutral pileup apart",
             remedy=f"use a card with a particle-flow calorimeter, or {_UNLABELLED}",
         )
+    if counts.n_events and not counts.n_charged + counts.n_neutral:
+        raise InputError(
+            where,
+            found=f"no particle in the first {counts.n_events} events",
+            expected="events with particles",
+            remedy="name the branch that holds them with --branches (see hept-data inspect)",
+        )
     if counts.n_events and not counts.n_pileup:
         raise InputError(
             where,

@@ -61,6 +61,14 @@ def test_inspect_shows_branches_presets_labels_and_an_event(hept_data, tmp_path)
     assert seen["event"]["n_points"] == seen["branches"]["PF"]["in_event"]
 
 
+def test_inspect_names_leaves_for_a_map(hept_data):
+    hept_data("simulate", "pileup", "a.root", "--events", 1, "--pileup", 1)
+    code, out, _ = hept_data("inspect", "a.root", "--leaves")
+    assert code == 0
+    assert "PF: Charge, E, Eta, IsPU, Mass, P, PID, PT, Phi," in out
+    assert "IsPU" not in hept_data("inspect", "a.root")[1].replace("PF by IsPU", "")
+
+
 def test_same_seed_same_bytes(hept_data, tmp_path):
     for name in ("a.root", "b.root"):
         assert hept_data("simulate", "pileup", name, "--events", 2, "--pileup", 2, "--seed", 7)[0] == 0
@@ -73,13 +81,14 @@ def test_same_seed_same_bytes(hept_data, tmp_path):
         (("build", "pileup", "none.root", "out"), "error: none.root: found no file;"),
         (
             ("build", "pileup", "words.root", "out"),
-            "error: words.root: found a file that does not read as ROOT",
+            "error: words.root: found a file that is not ROOT",
         ),
         (("inspect", "none.root"), "error: none.root: found no file;"),
         (
             ("build", "pileup", "a.root", "words.root"),
             "error: OUT: found 'words.root', the name of a ROOT file",
         ),
+        (("build", "pileup", "a.root"), "error: OUT: found 'a.root' alone; expected a new folder"),
         (("build", "pileup", "a.root", "out", "--branches", "eflow"), "found no branch 'EFlowTrack'"),
         (("build", "pileup", "a.root", "out", "--max-eta", "-1"), "error: --max-eta: found -1.0;"),
         (("build", "pileup", "a.root", "out", "--step-size", "big"), "'big' is not a size such as 64MB"),
@@ -97,8 +106,8 @@ def test_mistakes_are_one_line_and_code_2(hept_data, tmp_path, arguments, messag
     assert code == 2
     assert message in err
     assert out == ""
-    if "error: " in err:
-        assert err.count("\n") == 1
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 

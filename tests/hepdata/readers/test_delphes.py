@@ -60,14 +60,14 @@ def test_missing_file(tmp_path):
 def test_not_a_root_file(tmp_path):
     path = tmp_path / "notes.root"
     path.write_text("these are not the bytes you are looking for" * 20)
-    with pytest.raises(InputError, match=r"notes.root: found a file that does not read as ROOT"):
+    with pytest.raises(InputError, match=r"notes.root: found a file that is not ROOT"):
         survey_tree(str(path))
 
 
 def test_empty_file(tmp_path):
     path = tmp_path / "empty.root"
     path.touch()
-    with pytest.raises(InputError, match="does not read as ROOT"):
+    with pytest.raises(InputError, match="found an empty file"):
         survey_tree(str(path))
 
 
@@ -76,7 +76,7 @@ def test_truncated_file(pileup_file, tmp_path, share):
     content = pileup_file.read_bytes()
     path = tmp_path / "short.root"
     path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(InputError, match=r"short.root: found a.*copy or make the file again"):
+    with pytest.raises(InputError, match=r"short.root: found a truncated file \([\d,]+ of [\d,]+ bytes\)"):
         survey_tree(str(path))
 
 
@@ -84,14 +84,14 @@ def test_no_delphes_tree(tmp_path):
     with uproot.recreate(tmp_path / "other.root") as file:
         file.mktree("Analysis", {"x": "int32"})
         file["Analysis"].extend({"x": np.arange(3)})
-    with pytest.raises(InputError, match=r"found no tree 'Delphes' \(the file has: Analysis\)"):
+    with pytest.raises(InputError, match=r"found no tree 'Delphes' \(the file has: Analysis \(TTree\)\)"):
         survey_tree(str(tmp_path / "other.root"))
 
 
 def test_something_else_named_delphes(tmp_path):
     with uproot.recreate(tmp_path / "histogram.root") as file:
         file["Delphes"] = np.histogram(np.arange(10))
-    with pytest.raises(InputError, match="found no tree 'Delphes'"):
+    with pytest.raises(InputError, match=r"found no tree 'Delphes' \(the file has: Delphes \(TH1D\)\)"):
         survey_tree(str(tmp_path / "histogram.root"))
 
 

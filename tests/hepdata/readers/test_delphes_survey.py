@@ -44,6 +44,11 @@ def test_branch_without_any_label(write_delphes, make_particles):
         judge(write_delphes({"PF": [particles]}))
 
 
+def test_sample_without_particles(write_delphes, make_particles):
+    with pytest.raises(InputError, match="found no particle in the first 2 events"):
+        judge(write_delphes({"PF": [make_particles(0), make_particles(0)]}))
+
+
 def test_sample_without_pileup(write_delphes, make_particles):
     path = write_delphes({"PF": [make_particles(6, seed, IsPU=[0] * 6) for seed in range(3)]})
     with pytest.raises(InputError, match="found no pileup particle in the first 3 events"):
