@@ -16,7 +16,7 @@ from hepdata.pipeline.engine import Engine, InProcess, LocalPool
 from hepdata.pipeline.event import EventRef, EventSource
 from hepdata.pipeline.shard import OnError, ShardJob, ShardNote, read_note
 from hepdata.pipeline.split import ShardPlan, SplitRule, plan_shards
-from hepdata.pipeline.staging import discard, fingerprint, finished_build, open_staging, staging_of
+from hepdata.pipeline.staging import discard, fingerprint, finished_build, staged, staging_of
 from hepdata.progress import Progress, Silent
 from hepdata.storage.finish import finish_dataset
 from hepdata.storage.lock import lock_output
@@ -128,8 +128,7 @@ def build_dataset(
     if overwrite:
         discard(out)
     staging = staging_of(out)
-    with lock_output(out):
-        open_staging(staging, print_of_build)
+    with lock_output(out), staged(staging, print_of_build):
         jobs = [ShardJob(plan, staging, on_error) for plan in plans]
         notes, n_resumed = _run_jobs(
             source, jobs, _choose_engine(engine, workers, scheduler), progress or Silent()

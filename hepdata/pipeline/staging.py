@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from hepdata.errors import InputError
+from hepdata.errors import HeptError, InputError
 from hepdata.storage.atomic import disk_errors, write_atomically
 from hepdata.storage.manifest import MANIFEST_NAME, Manifest
 
@@ -67,6 +68,23 @@ def open_staging(staging: Path, print_of_build: str) -> None:
         staging.mkdir(exist_ok=True)
     with write_atomically(staging / NOTE) as file:
         file.write(json.dumps({"fingerprint": print_of_build}).encode())
+
+
+@contextmanager
+def staged(staging: Path, print_of_build: str) -> Iterator[None]:
+    """Hold the staging folder open; after a failure it stays where it has a finished shard to continue from.
+
+    Raises:
+        InputError: The folder belongs to another build, or is not ours.
+        JobError: The disk refuses.
+    """
+    open_staging(staging, print_of_build)
+    try:
+        yield
+    except HeptError:
+        if {path.name for path in staging.glob("*.json")} <= {NOTE}:
+            shutil.rmtree(staging, ignore_errors=True)
+        raise
 
 
 def discard(out: Path) -> None:

@@ -232,6 +232,19 @@ def test_bad_events_stop_or_are_skipped(write_delphes, make_particles, tmp_path)
     assert "20 of PF." in summary.skipped[1].reason or "19 of PF." in summary.skipped[1].reason
 
 
+def test_a_failure_leaves_only_what_can_be_continued(write_delphes, make_particles, tmp_path):
+    events = [make_particles(20, number) for number in range(4)]
+    good = write_delphes({"PF": events}, name="good.root")
+    for bad, left in ((0, False), (3, True)):
+        broken = [dict(event) for event in events]
+        broken[bad]["PT"] = np.full(20, np.nan)
+        path = write_delphes({"PF": broken}, name=f"bad{bad}.root")
+        with pytest.raises(InputError, match="found nan as pt"):
+            build_dataset(open_sample(path), tmp_path / f"out{bad}", events_per_shard=1)
+        assert (tmp_path / f"out{bad}.partial").exists() == left
+    assert build_dataset(open_sample(good), tmp_path / "out0").n_events == 4
+
+
 def test_a_file_that_goes_away_is_reported_for_its_events(pileup_file, tmp_path):
     copy = tmp_path / "copy.root"
     copy.write_bytes(pileup_file.read_bytes())
