@@ -73,8 +73,11 @@ def run(group: click.Group) -> NoReturn:
     except click.exceptions.Abort:
         _print_error("stopped by the user")
         sys.exit(130)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        _print_error(_one_line(error))
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # The reader of a pipe (head, less) has gone: nothing is wrong.
@@ -99,6 +102,14 @@ def fail(error: HeptError) -> NoReturn:
     """Print one red line and exit with the error's code."""
     _print_error(" ".join(str(error).split()))
     sys.exit(error.exit_code)
+
+
+def _one_line(error: click.ClickException) -> str:
+    text = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return text
+    return f"{context.command_path}: {text}; see {context.command_path} --help"
 
 
 def _print_error(text: str) -> None:

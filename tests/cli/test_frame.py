@@ -59,6 +59,8 @@ def test_wrong_usage_exits_with_two():
     done = run_tool("expose(lambda: None)", "werk")
     assert done.returncode == 2
     assert "No such command 'werk'" in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_bug_keeps_its_traceback():
