@@ -19,7 +19,7 @@ from hepdata.pipeline.split import ShardPlan, SplitRule, plan_shards
 from hepdata.pipeline.staging import discard, fingerprint, finished_build, staged, staging_of
 from hepdata.progress import Progress, Silent
 from hepdata.storage.finish import finish_dataset
-from hepdata.storage.lock import lock_output
+from hepdata.storage.lock import lock_output, sweep_lock
 from hepdata.storage.manifest import (
     FORMAT_VERSION,
     FileFormat,
@@ -124,6 +124,7 @@ def build_dataset(
     print_of_build = str(configuration["fingerprint"])
     done = None if overwrite and not _is_same(out, print_of_build) else finished_build(out, print_of_build)
     if done is not None:
+        sweep_lock(out)
         return _summarise(out, done, n_resumed=0, was_finished=True)
     if overwrite:
         discard(out)

@@ -46,6 +46,18 @@ def lock_output(out: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def sweep_lock(out: Path) -> None:
+    """Remove the lock that a process left behind which was killed just after `out` was finished."""
+    path = out.with_name(f".{out.name}.lock")
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+        finally:
+            os.close(descriptor)
+
+
 def refuse_existing(out: Path) -> None:
     """Never write over something.
 

@@ -114,6 +114,13 @@ def test_a_finished_build_is_left_alone(tracking_source, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "dataset").iterdir()} == before
 
 
+def test_a_lock_left_beside_a_finished_build_is_removed(tracking_source, tmp_path):
+    build_dataset(tracking_source, tmp_path / "dataset")
+    (tmp_path / ".dataset.lock").write_text("4242\n")
+    assert build_dataset(tracking_source, tmp_path / "dataset").was_finished
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+
+
 def test_another_configuration_does_not_touch_a_finished_build(trackml_events, undisturbed):
     other = open_tracking(trackml_events, TRACKING_PRESETS["tracking-6k"])
     with pytest.raises(InputError, match="a dataset that was built from other files or with another config"):
