@@ -241,3 +241,14 @@ def test_no_space_for_checkpoints_is_one_line(tracking_dataset, small_config, tm
 def test_nothing_to_resume_is_one_line(tracking_dataset, small_config, tmp_path):
     with pytest.raises(InputError, match=r"found no resume.pt; expected a run folder with a saved state"):
         fit(small_config(), tracking_dataset, tmp_path / "nothing", resume=True)
+
+
+@pytest.mark.slow
+def test_a_compiled_model_trains_to_the_same_losses(tracking_dataset, small_config, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    changes = ("model.dropout=0", "epochs=1")
+    plain = fit(small_config("tracking-demo", *changes), tracking_dataset, tmp_path / "plain").run
+    compiled = fit(
+        small_config("tracking-demo", *changes, "compile=true"), tracking_dataset, tmp_path / "fast"
+    ).run
+    assert np.array(losses(compiled), float) == pytest.approx(np.array(losses(plain), float), rel=1e-3)
