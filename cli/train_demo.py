@@ -48,7 +48,6 @@ def command(out: Path, events: int, epochs: int | None, seed: int, json_path: Pa
         f"hept-data build pileup {place}/raw/pileup.root {place}/pileup --workers 2",
         f"hept-data info {place}/pileup",
         f"hept-train fit {place}/tracking --preset tracking-demo --out {place}/runs/tracking{settings}",
-        f"hept-train tune-clustering {place}/runs/tracking",
         f"hept-train fit {place}/pileup --preset pileup-demo --out {place}/runs/pileup{settings}",
     ):
         _run(line)
