@@ -48,7 +48,10 @@ def tabulate_claims(findings: Findings) -> ResultTable:
         "What the paper's argument predicts, and what was found here",
         ["prediction", "found", "holds"],
         [[claim.text, claim.found, verdict[claim.holds]] for claim in check_claims(findings)],
-        ["Differences of a point or two lie within what another seed changes at small budgets."],
+        [
+            "One seed and one setting a system: how far another seed would move a score was not measured, so small "
+            "differences decide nothing either way."
+        ],
     )
 
 

@@ -37,7 +37,7 @@ def test_directions_are_orthogonal_in_groups_and_as_long_as_gaussian_vectors():
 
 def error_against_exact(vectors, n_random, make):
     query, key, value, coords, clouds = vectors
-    # Small: positive features of long vectors have tails in which a root law takes millions to show.
+    # Small on purpose: at 0.5 the error fell 3.4-fold, not 16-fold, from 64 to 16,384 features (long tails).
     query, key = 0.2 * query, 0.2 * key
     exact = ExactAttention()(query, key, value, coords, clouds)
     squares = []
