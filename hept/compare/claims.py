@@ -49,8 +49,8 @@ def tabulate_claims(findings: Findings) -> ResultTable:
         ["prediction", "found", "holds"],
         [[claim.text, claim.found, verdict[claim.holds]] for claim in check_claims(findings)],
         [
-            "One seed and one setting a system: how far another seed would move a score was not measured, so small "
-            "differences decide nothing either way."
+            "One seed and one setting a system: how far another seed would move a score was not measured, "
+            "so small differences decide nothing either way."
         ],
     )
 
