@@ -33,8 +33,8 @@ PAIRS = (
     Column("neg_ptr", "int32", "", "partners of point i are neg_idx[neg_ptr[i]:neg_ptr[i+1]]"),
     Column("neg_idx", "int32", "", "points to be told apart"),
 )
-# A Parquet page has at most 2 GiB.
-MAX_PAIRS = 2**29 - 1024
+# One page holds a list: LZ4 takes at most 0x7E000000 bytes at a time, a little less than Parquet.
+MAX_PAIRS = 0x7E000000 // 4
 PAIR_NAMES = tuple(column.name for column in PAIRS)
 
 

@@ -7,29 +7,24 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from hepdata.cloud import PointCloud
 from hepdata.schema import Schema
 from hepdata.storage.atomic import write_atomically
-from hepdata.storage.columns import SCALARS, arrays_of, arrow_schema, list_columns
+from hepdata.storage.columns import arrays_of, arrow_schema, list_columns
+from hepdata.storage.footer import MAGIC, make_footer
 from hepdata.storage.manifest import ShardRecord
-from hepdata.storage.pages import compression_of, encoding_of, index_row_group
+from hepdata.storage.page_writer import RowGroupEncoder
+from hepdata.storage.pages import INDEX_DTYPE
 from hepdata.storage.parquet_reader import INDEX_KEY, ROWS_KEY
 from hepdata.storage.reader import ROW_DTYPE
 from hepdata.storage.statistics import Statistics, add_up, count_cloud
-
-# One page per column and cloud: the reader relies on it. Parquet's own limit is 2 GiB.
-_PAGE_SIZE = 2**31 - 1
 
 
 def write_shard(
@@ -74,55 +69,28 @@ def _write_rows(
     sink: _Sink, clouds: Iterator[PointCloud], schema: Schema, has_pairs: bool
 ) -> tuple[list[tuple[int, int, int]], Statistics]:
     columns = list_columns(schema, has_pairs)
-    layout = arrow_schema(schema, has_pairs)
-    codecs = {column.name: "zstd" for column in SCALARS}
-    codecs |= {f"{column.name}.list.element": compression_of(column) for column in columns}
+    encoder = RowGroupEncoder(columns)
     rows: list[tuple[int, int, int]] = []
-    index: list[NDArray[Any]] = []
+    index: list[tuple[int, ...]] = []
+    groups: list[bytes] = []
     statistics: list[Statistics] = []
-    with pq.ParquetWriter(
-        pa.PythonFile(sink, "w"),
-        layout,
-        version="2.6",
-        data_page_version="2.0",
-        compression=codecs,
-        compression_level={path: 3 for path, codec in codecs.items() if codec == "zstd"},
-        use_dictionary=False,
-        column_encoding={f"{column.name}.list.element": encoding_of(column.dtype) for column in columns},
-        write_statistics=[column.name for column in SCALARS],
-        write_page_checksum=True,
-        data_page_size=_PAGE_SIZE,
-    ) as writer:
-        sink.take()
-        for cloud in clouds:
-            arrays = arrays_of(cloud, schema, has_pairs)
-            rows.append((cloud.event_id, cloud.sector, cloud.n_points))
-            statistics.append(count_cloud(cloud))
-            writer.write_table(_row(rows[-1], arrays, layout))
-            offset = sink.position
-            index.append(index_row_group(sink.take(), offset)[len(SCALARS) :])
-            # Let go before the next one is made: one cloud in memory at a time.
-            del cloud, arrays
-        writer.add_key_value_metadata(
-            {
-                ROWS_KEY: _as_text(np.array(rows, dtype=ROW_DTYPE)),
-                INDEX_KEY: _as_text(np.concatenate(index) if index else np.empty(0)),
-            }
-        )
-    sink.take()
+    sink.write(MAGIC)
+    for cloud in clouds:
+        rows.append((cloud.event_id, cloud.sector, cloud.n_points))
+        group = encoder.encode(rows[-1], arrays_of(cloud, schema, has_pairs), sink.position)
+        statistics.append(count_cloud(cloud))
+        # Let go before the next one is made: one cloud in memory at a time.
+        del cloud
+        sink.write(group.content)
+        index += group.entries
+        groups.append(group.metadata)
+        del group
+    notes = {
+        ROWS_KEY: base64.b64encode(np.array(rows, dtype=ROW_DTYPE).tobytes()),
+        INDEX_KEY: base64.b64encode(np.array(index, dtype=INDEX_DTYPE).tobytes()),
+    }
+    sink.write(make_footer(columns, arrow_schema(schema, has_pairs), groups, notes))
     return rows, add_up(statistics)
-
-
-def _row(row: tuple[int, int, int], arrays: dict[str, NDArray[Any]], layout: pa.Schema) -> pa.Table:
-    cells = [pa.array([value], type=layout.field(i).type) for i, value in enumerate(row)]
-    for name, values in arrays.items():
-        limits = pa.array([0, len(values)], pa.int64())
-        cells.append(pa.LargeListArray.from_arrays(limits, pa.array(values), type=layout.field(name).type))
-    return pa.Table.from_arrays(cells, schema=layout)
-
-
-def _as_text(array: NDArray[Any]) -> str:
-    return base64.b64encode(array.tobytes()).decode()
 
 
 def _chain(first: PointCloud | None, rest: Iterator[PointCloud]) -> Iterator[PointCloud]:
@@ -132,34 +100,17 @@ def _chain(first: PointCloud | None, rest: Iterator[PointCloud]) -> Iterator[Poi
     yield from rest
 
 
-class _Sink(io.RawIOBase):
-    """Collects what Arrow writes for one row group, then hashes it and passes it on to the file."""
+class _Sink:
+    """A file whose content is hashed as it is written."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
         self.digest = hashlib.sha256()
         self.position = 0
         self.last_length = self.last_crc = 0
-        self._waiting: list[bytes] = []
-        self._written = 0
 
-    def writable(self) -> bool:
-        return True
-
-    def write(self, content: Any) -> int:
-        self._waiting.append(bytes(content))
-        self._written += len(content)
-        return len(content)
-
-    def tell(self) -> int:
-        return self._written
-
-    def take(self) -> bytes:
-        """Everything since the last call; it is in the file when this returns."""
-        content = b"".join(self._waiting)
-        self._waiting.clear()
+    def write(self, content: bytes) -> None:
         self.file.write(content)
         self.digest.update(content)
         self.position += len(content)
         self.last_length, self.last_crc = len(content), zlib.crc32(content)
-        return content

@@ -1,0 +1,204 @@
+"""One cloud as a row group: arrays in, the bytes of its pages and what the footer says of them out.
+
+A row group has one row, so that a column is one list: its repetition levels are a zero and then ones, its
+definition levels all the same. Both are run lengths of a few bytes, and the rest of a page is the values'
+own memory, compressed. Arrow's writer, made for any nesting, spends more time on the levels than on that.
+
+Files are plain Parquet (data pages of version 2 with checksums) for every reader.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hepdata.schema import Column
+from hepdata.storage.columns import SCALARS
+from hepdata.storage.pages import compression_of, encoding_of
+from hepdata.storage.thrift import (
+    BINARY,
+    FALSE,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    TRUE,
+    binary,
+    fields_of,
+    integer,
+    listing,
+    struct,
+    varint,
+)
+
+# Parquet's own numbers
+TYPES = {"bool": 0, "int32": 1, "int64": 2, "float32": 4}
+_CODECS = {"none": 0, "zstd": 6, "lz4": 7}
+_ENCODINGS = {"PLAIN": 0, "RLE": 3, "BYTE_STREAM_SPLIT": 9}
+_DATA_PAGE_V2 = 3
+
+_COMPRESSORS = {"zstd": pa.Codec("zstd", compression_level=3), "lz4": pa.Codec("lz4_raw")}
+_NO_NULLS = (3, I64, integer(0))
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A cloud, encoded.
+
+    Attributes:
+        content: Bytes of its pages.
+        entries: For every list column what `hepdata.storage.pages.INDEX_DTYPE` holds.
+        metadata: Its struct in the file's footer.
+    """
+
+    content: bytes
+    entries: list[tuple[int, ...]]
+    metadata: bytes
+
+
+class RowGroupEncoder:
+    """Encodes clouds of one schema; what they have in common is made once.
+
+    Args:
+        columns: List columns, in file order.
+    """
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+        self._scalar_heads = [_describe(column, (column.name,), "none") for column in SCALARS]
+        self._list_heads = [
+            _describe(column, (column.name, "list", "element"), compression_of(column)) for column in columns
+        ]
+
+    def encode(self, row: Sequence[int], arrays: Mapping[str, NDArray[Any]], offset: int) -> RowGroup:
+        """Encode one cloud.
+
+        Args:
+            row: Values of the scalar columns.
+            arrays: Values of the list columns, contiguous.
+            offset: Where the row group will lie in the file.
+        """
+        parts: list[Any] = []
+        chunks, entries, start, n_raw = [], [], offset, 0
+        for column, head, value in zip(SCALARS, self._scalar_heads, row, strict=True):
+            content = np.array([value], column.dtype).tobytes()
+            page = [_page_header(1, 0, b"", b"", len(content), content, is_compressed=False), content]
+            length = len(page[0]) + len(content)
+            chunks.append(_chunk(head, 1, length, length, start, limits=content))
+            parts += page
+            start += length
+            n_raw += length
+        for column, head in zip(self._columns, self._list_heads, strict=True):
+            page, entry = _encode_list(arrays[column.name], column, start)
+            raw = entry[2] + entry[4]
+            chunks.append(_chunk(head, max(entry[3], 1), raw, entry[1], start))
+            entries.append(entry)
+            parts += page
+            start += entry[1]
+            n_raw += raw
+        metadata = struct(
+            (1, LIST, listing(STRUCT, chunks)),
+            (2, I64, integer(n_raw)),
+            (3, I64, integer(1)),
+            (5, I64, integer(offset)),
+            (6, I64, integer(start - offset)),
+        )
+        return RowGroup(b"".join(parts), entries, metadata)
+
+
+def _encode_list(values: NDArray[Any], column: Column, offset: int) -> tuple[list[Any], tuple[int, ...]]:
+    """One list as the parts of a page, and its index entry."""
+    count = len(values)
+    raw = _as_bytes(values, column.dtype)
+    content: Any = _COMPRESSORS[compression_of(column)].compress(raw) if count else b""
+    is_compressed = len(content) < raw.nbytes
+    if not is_compressed:
+        content = raw
+    # An empty list is one place without a value; else the first value begins the row, the others continue it.
+    repetition = b"\2\0" + (varint(2 * (count - 1)) + b"\1" if count > 1 else b"")
+    definition = varint(2 * count) + b"\1" if count else b"\2\0"
+    header = _page_header(
+        count,
+        _ENCODINGS[encoding_of(column.dtype)],
+        repetition,
+        definition,
+        raw.nbytes,
+        content,
+        is_compressed=is_compressed,
+    )
+    start = header + repetition + definition
+    length = len(start) + len(content)
+    crc = zlib.crc32(content, zlib.crc32(start))
+    return [start, content], (offset, length, len(start), count, raw.nbytes, crc, int(is_compressed))
+
+
+def _as_bytes(values: NDArray[Any], dtype: str) -> NDArray[np.uint8]:
+    """Values in the column's encoding; see `hepdata.storage.pages.decode_page` for the way back."""
+    if dtype == "bool":
+        return np.packbits(values, bitorder="little")
+    if encoding_of(dtype) == "BYTE_STREAM_SPLIT":
+        return np.ascontiguousarray(values.view(np.uint8).reshape(-1, values.itemsize).T).reshape(-1)
+    return values.view(np.uint8)
+
+
+def _page_header(
+    count: int,
+    encoding: int,
+    repetition: bytes,
+    definition: bytes,
+    n_raw: int,
+    content: Any,
+    *,
+    is_compressed: bool,
+) -> bytes:
+    n_levels = len(repetition) + len(definition)
+    crc = zlib.crc32(content, zlib.crc32(repetition + definition))
+    data = struct(
+        (1, I32, integer(max(count, 1))),
+        (2, I32, integer(0 if count else 1)),
+        (3, I32, integer(1)),
+        (4, I32, integer(encoding)),
+        (5, I32, integer(len(definition))),
+        (6, I32, integer(len(repetition))),
+        (7, TRUE if is_compressed else FALSE, b""),
+    )
+    return struct(
+        (1, I32, integer(_DATA_PAGE_V2)),
+        (2, I32, integer(n_levels + n_raw)),
+        (3, I32, integer(n_levels + len(content))),
+        (4, I32, integer(crc - 2**32 if crc >= 2**31 else crc)),
+        (8, STRUCT, data),
+    )
+
+
+def _describe(column: Column, path: Sequence[str], codec: str) -> bytes:
+    """The first fields of a column chunk's metadata, the same in every row group."""
+    encodings = {_ENCODINGS["RLE"], _ENCODINGS[encoding_of(column.dtype)]}
+    return fields_of(
+        (
+            (1, I32, integer(TYPES[column.dtype])),
+            (2, LIST, listing(I32, [integer(number) for number in sorted(encodings)])),
+            (3, LIST, listing(BINARY, [binary(name.encode()) for name in path])),
+            (4, I32, integer(_CODECS[codec])),
+        )
+    )
+
+
+def _chunk(head: bytes, n_values: int, n_raw: int, length: int, offset: int, limits: bytes = b"") -> bytes:
+    """The metadata of a column chunk; `limits` is the value of a column that has only one."""
+    rest: list[tuple[int, int, bytes]] = [
+        (5, I64, integer(n_values)),
+        (6, I64, integer(n_raw)),
+        (7, I64, integer(length)),
+        (9, I64, integer(offset)),
+    ]
+    if limits:
+        statistics = struct(_NO_NULLS, (5, BINARY, binary(limits)), (6, BINARY, binary(limits)))
+        rest.append((12, STRUCT, statistics))
+    return struct((2, I64, integer(0)), (3, STRUCT, head + fields_of(rest, after=4) + b"\0"))
