@@ -1,33 +1,67 @@
-"""Clouds as the published files hold them: one pickle per cloud, pairs as (2, E) 64-bit integers.
+"""Clouds as the published files hold them: one pickle per cloud, with every tensor of the published layout.
 
-The nearest-neighbour graph that the published files carry too is left out: our datasets have none.
+Features and positions are 32-bit floats, all integers 64-bit; pairs are (2, E), and so is the graph of the 60
+nearest neighbours in (η, φ), undirected and with self loops, that the published files carry for graph networks.
+It is a ninth of the bytes. Our datasets have no such graph; who loads a published file loads it all the same.
+At 6,850 points and 3.84 M pairs this makes 69.9 MB, as was measured of the authors' own files. They are written
+as a dictionary of tensors, which torch.load reads without torch_geometric and without further arguments.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from hepdata.cloud import PointCloud
+from hepdata.schema import TRACKING
 
-X_COLUMNS = "r phi z eta u v charge_frac leta lphi lx ly lz geta gphi".split()  # noqa: SIM905
+N_NEIGHBORS = 60
+FLOATS = {"pt": "pt", "eta": "particle_eta"}
+INTEGERS = {
+    "layer": "layer",
+    "particle_id": "particle_id",
+    "reconstructable": "is_reconstructable",
+    "sector": "home_sector",
+    "n_hits": "n_hits",
+    "n_layers_hit": "n_layers_hit",
+}
 
 
 def write_pickle(path: Path, cloud: PointCloud) -> None:
     """Save one cloud in the published layout."""
-    x = np.stack([cloud.columns[name] for name in X_COLUMNS], axis=1)
-    tensors = {
-        "x": x,
+    torch.save({name: torch.from_numpy(values) for name, values in published_tensors(cloud).items()}, path)
+
+
+def published_tensors(cloud: PointCloud) -> dict[str, NDArray[Any]]:
+    """The arrays of a published file."""
+    features = [entry for entry in TRACKING.features if entry.column != "layer"]
+    scaled = [cloud.columns[entry.column] * np.float64(entry.scale) for entry in features]
+    tensors: dict[str, NDArray[Any]] = {
+        "x": np.stack(scaled, axis=1).astype(np.float32),
+        "edge_index": np.empty((2, 0), np.int64),
+        "y": np.empty(0, np.float32),
         "pos": cloud.coords,
-        "layer": cloud.layer.astype(np.int64),
-        "particle_id": cloud.particle_id,
-        "pt": cloud.pt,
-        "reconstructable": cloud.is_reconstructable.astype(np.int64),
-        "sector": np.full(cloud.n_points, cloud.sector, np.int64),
+        "evtid": np.array([cloud.event_id]),
+        "s": np.array([cloud.sector]),
+        "knn_edge_index_k60": neighbor_graph(cloud.coords, min(N_NEIGHBORS, cloud.n_points)),
     }
+    tensors |= {name: cloud.columns[ours].astype(np.float32) for name, ours in FLOATS.items()}
+    tensors |= {name: cloud.columns[ours].astype(np.int64) for name, ours in INTEGERS.items()}
     if cloud.positives is not None and cloud.negatives is not None:
         pairs = [cloud.positives.as_edges(), cloud.negatives.as_edges()]
         tensors["point_pairs_index_rad"] = np.concatenate(pairs, axis=1).astype(np.int64)
-    torch.save({name: torch.from_numpy(values) for name, values in tensors.items()}, path)
+    return tensors
+
+
+def neighbor_graph(points: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """(2, E): every point with its `k` nearest, itself among them; each pair in both directions, once."""
+    _, neighbors = KDTree(points).query(points, k=k)
+    anchors = np.repeat(np.arange(len(points)), k)
+    partners = neighbors.reshape(-1)
+    both = np.concatenate([anchors * len(points) + partners, partners * len(points) + anchors])
+    return np.stack(np.divmod(np.unique(both), len(points)))
