@@ -16,7 +16,7 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError, JobError
 from hepdata.pipeline.event import EventSource
 from hepdata.pipeline.split import ShardPlan
-from hepdata.storage.atomic import disk_errors, sync_folder, write_atomically
+from hepdata.storage.atomic import disk_errors, write_atomically
 from hepdata.storage.manifest import ShardRecord, SkippedEvent
 from hepdata.storage.parquet import write_shard
 
@@ -77,7 +77,6 @@ def build_shard(source: EventSource, job: ShardJob, tick: Callable[[], None] = l
                 scratch / name, _iterate_clouds(source, job, skipped, dropped, tick), source.schema
             )
             os.replace(scratch / name, job.staging / name)  # noqa: PTH105
-            sync_folder(job.staging)
         except MemoryError as error:
             raise JobError(
                 job.staging / name,
@@ -88,7 +87,8 @@ def build_shard(source: EventSource, job: ShardJob, tick: Callable[[], None] = l
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     note = ShardNote(record=record, skipped=tuple(skipped), n_dropped=sum(dropped))
-    with write_atomically(_note_path(job)) as file:
+    # A note is believed only if it reads and its shard is there: a power cut costs a shard's work at most.
+    with write_atomically(_note_path(job), sync_content=False, sync_name=False) as file:
         file.write(note.model_dump_json().encode())
     return note
 

@@ -13,8 +13,14 @@ from hepdata.errors import JobError
 
 
 @contextmanager
-def write_atomically(path: Path) -> Iterator[BinaryIO]:
+def write_atomically(path: Path, *, sync_content: bool = True, sync_name: bool = True) -> Iterator[BinaryIO]:
     """Open a file that appears at `path` when the block ends without an error.
+
+    Args:
+        path: The file.
+        sync_content: Whether the bytes are on the disk before the name is; without it a power cut can leave
+            a name with nothing behind it.
+        sync_name: Whether the name is on the disk at the end; without it a power cut can take it away again.
 
     Raises:
         JobError: The place cannot be written, or the disk is full.
@@ -25,9 +31,11 @@ def write_atomically(path: Path) -> Iterator[BinaryIO]:
             with partial.open("w+b") as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
+                if sync_content:
+                    os.fsync(file.fileno())
             partial.replace(path)
-            sync_folder(path.parent)
+            if sync_name:
+                sync_folder(path.parent)
         except BaseException:
             with suppress(OSError):
                 partial.unlink()

@@ -32,6 +32,8 @@ def write_shard(
 ) -> ShardRecord:
     """Write clouds to a Parquet file that appears whole or not at all.
 
+    Its bytes are on the disk afterwards; its name is when whoever finishes the dataset syncs the folder.
+
     Args:
         path: The file; its name goes into the record.
         clouds: In stored order; taken one at a time.
@@ -49,7 +51,7 @@ def write_shard(
     first = next(stream, None)
     if has_pairs is None:
         has_pairs = first is not None and first.positives is not None
-    with write_atomically(path) as file:
+    with write_atomically(path, sync_name=False) as file:
         sink = _Sink(file)
         rows, statistics = _write_rows(sink, _chain(first, stream), schema, has_pairs)
     return ShardRecord(

@@ -5,6 +5,7 @@ Clouds enter one at a time; numbers leave that add up over shards, so that no fi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -120,23 +121,33 @@ def _count_labels(columns: Mapping[str, NDArray[np.generic]]) -> dict[str, int]:
             counts["reconstructable_particles"] = int(keeps.sum())
     if "is_leading" in columns:
         is_leading = np.asarray(columns["is_leading"], dtype=bool)
-        counts["leading"] = int(is_leading.sum())
+        counts["leading"] = int(np.count_nonzero(is_leading))
         if "is_scored" in columns:
-            counts["scored_leading"] = int((is_leading & np.asarray(columns["is_scored"], dtype=bool)).sum())
+            is_both = is_leading & np.asarray(columns["is_scored"], dtype=bool)
+            counts["scored_leading"] = int(np.count_nonzero(is_both))
     if "is_scored" in columns:
-        counts["scored"] = int(np.asarray(columns["is_scored"], dtype=bool).sum())
+        counts["scored"] = int(np.count_nonzero(columns["is_scored"]))
     return counts
 
 
 def _count_column(values: NDArray[np.generic]) -> ColumnStatistics:
-    numbers = values[np.isfinite(values)] if values.dtype.kind == "f" else values
-    if not len(numbers):
-        return ColumnStatistics(n_not_finite=len(values))
+    if not len(values):
+        return ColumnStatistics()
+    if values.dtype.kind == "b":
+        n_true = int(np.count_nonzero(values))
+        return ColumnStatistics(minimum=float(n_true == len(values)), maximum=float(n_true > 0), total=n_true)
+    minimum, maximum, n_values = float(values.min()), float(values.max()), len(values)
+    # NaN is passed on by both: the usual column, all finite, needs no copy.
+    if not (math.isfinite(minimum) and math.isfinite(maximum)):
+        values = values[np.isfinite(values)]
+        if not len(values):
+            return ColumnStatistics(n_not_finite=n_values)
+        minimum, maximum = float(values.min()), float(values.max())
     return ColumnStatistics(
-        minimum=float(numbers.min()),
-        maximum=float(numbers.max()),
-        total=float(numbers.sum(dtype=np.float64)),
-        n_not_finite=len(values) - len(numbers),
+        minimum=minimum,
+        maximum=maximum,
+        total=float(values.sum(dtype=np.float64)),
+        n_not_finite=n_values - len(values),
     )
 
 
