@@ -10,15 +10,19 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from multiprocessing.connection import Connection
 from multiprocessing.queues import SimpleQueue
 from typing import Protocol
 
-from hepdata.errors import JobError
-from hepdata.pipeline.event import EventSource
+from hepdata.cloud import PointCloud
+from hepdata.errors import HeptError, JobError
+from hepdata.pipeline.event import EventRef, EventSource
 from hepdata.pipeline.shard import ShardJob, ShardNote, build_shard
+from hepdata.schema import Schema
+from hepdata.storage.atomic import sync_file
 
 
 class Engine(Protocol):
@@ -36,9 +40,31 @@ class InProcess:
     def run(
         self, source: EventSource, jobs: Sequence[ShardJob], tick: Callable[[int], None]
     ) -> Iterator[tuple[ShardJob, ShardNote]]:
-        """Build every shard."""
-        for job in jobs:
-            yield job, build_shard(source, job, lambda: tick(1))
+        """Build every shard; each is on the disk when the next ones are written."""
+        through = _ReadThrough(source, jobs)
+        with ThreadPoolExecutor(1, "disk") as disk:
+            synced = []
+            for job in jobs:
+                note = build_shard(
+                    through, job, lambda: tick(1), lambda path: synced.append(disk.submit(sync_file, path))
+                )
+                yield job, note
+            for waiting in synced:
+                waiting.result()
+
+
+class _ReadThrough:
+    """One reading for all shards in turn: a source may read on while a shard is being finished."""
+
+    def __init__(self, source: EventSource, jobs: Sequence[ShardJob]) -> None:
+        self.schema: Schema = source.schema
+        self._clouds = source.read_clouds([event for job in jobs for event in job.plan.events])
+
+    def read_clouds(
+        self, events: Sequence[EventRef]
+    ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
+        """The next events, which must be asked for in the order of the jobs."""
+        return islice(self._clouds, len(events))
 
 
 class LocalPool:

@@ -25,15 +25,24 @@ class EventRef:
     source: str
 
 
-class EventSource(Protocol):
-    """Raw files of one task together with the configuration that turns them into clouds.
-
-    A source is picklable: it travels to worker processes and cluster nodes.
-    """
+class CloudSource(Protocol):
+    """Where a shard's clouds come from."""
 
     @property
     def schema(self) -> Schema:
         """The columns that the clouds will have."""
+
+    def read_clouds(
+        self, events: Sequence[EventRef]
+    ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
+        """For each event in order its clouds, or the reason why there are none."""
+
+
+class EventSource(CloudSource, Protocol):
+    """Raw files of one task together with the configuration that turns them into clouds.
+
+    A source is picklable: it travels to worker processes and cluster nodes.
+    """
 
     def list_events(self) -> list[EventRef]:
         """All events in event-id order, without reading them."""
@@ -43,8 +52,3 @@ class EventSource(Protocol):
 
     def describe(self) -> dict[str, object]:
         """The full configuration as JSON values: two sources with the same one make the same clouds."""
-
-    def read_clouds(
-        self, events: Sequence[EventRef]
-    ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
-        """For each event in order its clouds, or the reason why there are none."""

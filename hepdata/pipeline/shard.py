@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import uuid
@@ -14,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError, JobError
-from hepdata.pipeline.event import EventSource
+from hepdata.pipeline.event import CloudSource
 from hepdata.pipeline.split import ShardPlan
-from hepdata.storage.atomic import disk_errors, write_atomically
+from hepdata.storage.atomic import disk_errors, sync_file, write_atomically
 from hepdata.storage.manifest import ShardRecord, SkippedEvent
 from hepdata.storage.parquet import write_shard
 
@@ -44,7 +45,12 @@ class ShardJob:
     on_error: OnError
 
 
-def build_shard(source: EventSource, job: ShardJob, tick: Callable[[], None] = lambda: None) -> ShardNote:
+def build_shard(
+    source: CloudSource,
+    job: ShardJob,
+    tick: Callable[[], None] = lambda: None,
+    sync: Callable[[Path], object] = sync_file,
+) -> ShardNote:
     """Write one shard and its note.
 
     The file is written in a folder of its own and moved: a worker that everybody believes dead may still be
@@ -54,6 +60,7 @@ def build_shard(source: EventSource, job: ShardJob, tick: Callable[[], None] = l
         source: Where clouds come from.
         job: What to write, and where.
         tick: Called after every event.
+        sync: What brings the finished shard to the disk, at once or later.
 
     Raises:
         InputError: An event cannot be used and `on_error` is "stop".
@@ -74,7 +81,10 @@ def build_shard(source: EventSource, job: ShardJob, tick: Callable[[], None] = l
         scratch.mkdir()
         try:
             record = write_shard(
-                scratch / name, _iterate_clouds(source, job, skipped, dropped, tick), source.schema
+                scratch / name,
+                _iterate_clouds(source, job, skipped, dropped, tick),
+                source.schema,
+                is_synced=False,
             )
             os.replace(scratch / name, job.staging / name)  # noqa: PTH105
         except MemoryError as error:
@@ -86,8 +96,9 @@ def build_shard(source: EventSource, job: ShardJob, tick: Callable[[], None] = l
             ) from error
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+    sync(job.staging / name)
     note = ShardNote(record=record, skipped=tuple(skipped), n_dropped=sum(dropped))
-    # A note is believed only if it reads and its shard is there: a power cut costs a shard's work at most.
+    # A note is believed only if its shard has the checksum: a power cut costs the work on a few shards.
     with write_atomically(_note_path(job), sync_content=False, sync_name=False) as file:
         file.write(note.model_dump_json().encode())
     return note
@@ -97,7 +108,8 @@ def read_note(job: ShardJob) -> ShardNote | None:
     """The note of a shard that an earlier run has finished, None where there is none to rely on."""
     try:
         note = ShardNote.model_validate_json(_note_path(job).read_bytes())
-        is_whole = (job.staging / job.plan.name).stat().st_size == note.record.bytes
+        with (job.staging / job.plan.name).open("rb") as file:
+            is_whole = hashlib.file_digest(file, "sha256").hexdigest() == note.record.sha256
     except (OSError, ValidationError):
         return None
     # Skipped under --on-error skip, but now asked to stop: look at the event again.
@@ -107,7 +119,7 @@ def read_note(job: ShardJob) -> ShardNote | None:
 
 
 def _iterate_clouds(
-    source: EventSource,
+    source: CloudSource,
     job: ShardJob,
     skipped: list[SkippedEvent],
     dropped: list[int],

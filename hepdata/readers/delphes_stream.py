@@ -1,31 +1,38 @@
 """Delphes events as a stream: a range of entries in, tables of at most a step's bytes out.
 
 Ranges follow the baskets of the file, since a basket is decompressed as a whole; what a basket holds beyond
-the range is kept for the next one, which usually follows.
+the range is kept for the next one, which usually follows. While a table is worked on, a thread of the stream
+reads the one after it: most of reading is decompression, which leaves the interpreter to others.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from hepdata.errors import HeptError
-from hepdata.readers.delphes import open_tree
+from hepdata.readers.delphes import close_tree, open_tree
 from hepdata.readers.delphes_branches import BranchMap
 from hepdata.readers.delphes_events import ParticleTable, list_leaves, read_range
 from hepdata.readers.delphes_files import name_of, version_of
 
+# Two tables are in memory at a time. Both together take a step at most; smaller ones keep both sides busy.
+_TABLES_PER_STEP = 2
+_PREFERRED_PER_STEP = 16
+
 
 class EventStream:
-    """One file, and the last table that was read from it.
+    """One file, the last table that was read from it, and the thread that reads.
 
     Args:
         location: Path or URL.
         branches: Which leaves are read.
         labelled: Whether with the label.
-        step_bytes: Uncompressed bytes of the leaves of one table.
+        step_bytes: Uncompressed bytes of the leaves of all tables that are in memory.
 
     Raises:
         InputError: The file cannot be opened.
@@ -35,12 +42,16 @@ class EventStream:
         self.location = location
         self.branches = branches
         self.labelled = labelled
-        wanted = set(list_leaves(branches, labelled=labelled))
-        with open_tree(location) as tree:
-            chosen = [branch for branch in tree.itervalues(recursive=True) if branch.name in wanted]
-            n_entries = max(int(tree.num_entries), 1)
-        per_entry = sum(branch.uncompressed_bytes for branch in chosen) / n_entries
-        self._most = max(int(step_bytes / max(per_entry, 1.0)), 1)
+        # One thread, and the same for all tables: it keeps the tree open.
+        self._thread = ThreadPoolExecutor(1, "delphes")
+        try:
+            chosen, n_entries = self._thread.submit(self._find_branches).result()
+        except HeptError:
+            self.close()
+            raise
+        per_entry = max(sum(branch.uncompressed_bytes for branch in chosen) / n_entries, 1.0)
+        self._most = max(int(step_bytes / per_entry / _TABLES_PER_STEP), 1)
+        self._preferred = max(int(step_bytes / per_entry / _PREFERRED_PER_STEP), 1)
         self._borders = _common_borders(chosen)
         self._kept: ParticleTable | None = None
 
@@ -50,20 +61,47 @@ class EventStream:
         A table or an error stands for the entries that follow those before it; an error for one entry.
         """
         at = start
-        while at < stop:
-            if self._kept is None or not self._kept.first <= at < self._kept.stop:
-                # Released first: at no time are there two tables.
+        if self._kept is not None and self._kept.first <= at < self._kept.stop:
+            at = min(self._kept.stop, stop)
+            yield self._kept.cut(start, at)
+        # Released before the next is read: at no time are there more than two tables.
+        coming = self._begin(at, stop)
+        try:
+            while coming is not None:
                 self._kept = None
-                begin, end = _choose_range(self._borders, at, stop, self._most)
+                (begin, end), table = coming
                 try:
-                    self._kept = self._read(begin, end)
+                    self._kept = table.result()
                 except HeptError:
+                    coming = None
                     yield from self._read_one_by_one(at, min(end, stop))
-                    at = min(end, stop)
-                    continue
-            end = min(self._kept.stop, stop)
-            yield self._kept.cut(at, end)
-            at = end
+                    coming = self._begin(min(end, stop), stop)
+                else:
+                    coming = self._begin(min(end, stop), stop)
+                    yield self._kept.cut(max(begin, at), min(end, stop))
+                at = min(end, stop)
+                del table
+        finally:
+            if coming is not None:
+                coming[1].cancel()
+
+    def close(self) -> None:
+        """Close the file; the thread ends when it has done so."""
+        self._thread.submit(close_tree)
+        self._thread.shutdown(wait=False)
+
+    def _find_branches(self) -> tuple[list[Any], int]:
+        wanted = set(list_leaves(self.branches, labelled=self.labelled))
+        with open_tree(self.location) as tree:
+            chosen = [branch for branch in tree.itervalues(recursive=True) if branch.name in wanted]
+            return chosen, max(int(tree.num_entries), 1)
+
+    def _begin(self, at: int, stop: int) -> tuple[tuple[int, int], Future[ParticleTable]] | None:
+        """Let the thread read the table that holds entry `at`, if there is one to read."""
+        if at >= stop:
+            return None
+        begin, end = _choose_range(self._borders, at, stop, self._most, self._preferred)
+        return (begin, end), self._thread.submit(self._read, begin, end)
 
     def _read(self, begin: int, end: int) -> ParticleTable:
         with open_tree(self.location) as tree:
@@ -75,7 +113,7 @@ class EventStream:
         """A range with damage in it: only the entries that are hit are lost."""
         for entry in range(begin, end):
             try:
-                yield self._read(entry, entry + 1)
+                yield self._thread.submit(self._read, entry, entry + 1).result()
             except HeptError as error:
                 yield type(error)(
                     f"{error.where}, entry {entry}",
@@ -85,15 +123,18 @@ class EventStream:
                 )
 
 
-def _choose_range(borders: list[int], at: int, stop: int, most: int) -> tuple[int, int]:
-    """The entries to read for [at, stop): whole baskets where a step has room for them, at most `most`."""
+def _choose_range(borders: list[int], at: int, stop: int, most: int, preferred: int) -> tuple[int, int]:
+    """The entries to read for [at, stop): whole baskets where a step has room for them, at most `most`.
+
+    Of whole baskets as few as make up `preferred` entries.
+    """
     after = bisect_right(borders, at)
     begin = borders[after - 1] if after else at
     if at - begin >= most:
         begin = at
     reach = bisect_right(borders, begin + most)
     if reach > after:
-        enough = bisect_left(borders, stop, after, reach)
+        enough = bisect_left(borders, min(stop, begin + preferred), after, reach)
         return begin, borders[min(enough, reach - 1)]
     # One basket fills more than a step: take what is asked for, as far as a step reaches.
     return at, min(stop, at + most)
@@ -116,8 +157,11 @@ def stream_of(location: str, branches: BranchMap, *, labelled: bool, step_bytes:
     Raises:
         InputError: The file cannot be opened.
     """
-    key = (location, version_of(location), branches, labelled, step_bytes)
+    # A forked process has no thread of its parent's.
+    key = (os.getpid(), location, version_of(location), branches, labelled, step_bytes)
     if getattr(_last, "key", None) != key:
+        if getattr(_last, "key", None) is not None and _last.key[0] == os.getpid():
+            _last.stream.close()
         _last.key = _last.stream = None
         _last.stream = EventStream(location, branches, labelled=labelled, step_bytes=step_bytes)
         _last.key = key

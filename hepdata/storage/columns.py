@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ def list_columns(schema: Schema, has_pairs: bool) -> tuple[Column, ...]:
     return schema.columns + (PAIRS if has_pairs else ())
 
 
+@cache
 def arrow_schema(schema: Schema, has_pairs: bool) -> pa.Schema:
     """The schema of a Parquet shard; units and meanings are in the field metadata."""
     fields = [_field(column, pa.from_numpy_dtype(column.dtype)) for column in SCALARS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ _CONVERTED_LIST = integer(3)
 
 
 def make_footer(
-    columns: Sequence[Column], layout: pa.Schema, row_groups: Sequence[bytes], notes: Mapping[bytes, bytes]
+    columns: tuple[Column, ...], layout: pa.Schema, row_groups: Sequence[bytes], notes: Mapping[bytes, bytes]
 ) -> bytes:
     """Everything after the last row group.
 
@@ -43,7 +44,8 @@ def make_footer(
     return metadata + len(metadata).to_bytes(4, "little") + MAGIC
 
 
-def _describe_schema(columns: Sequence[Column]) -> list[bytes]:
+@cache
+def _describe_schema(columns: tuple[Column, ...]) -> list[bytes]:
     elements = [_element("schema", n_children=len(SCALARS) + len(columns))]
     elements += [_element(column.name, dtype=column.dtype) for column in SCALARS]
     for column in columns:

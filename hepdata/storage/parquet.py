@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,17 +28,23 @@ from hepdata.storage.statistics import Statistics, add_up, count_cloud
 
 
 def write_shard(
-    path: Path, clouds: Iterable[PointCloud], schema: Schema, *, has_pairs: bool | None = None
+    path: Path,
+    clouds: Iterable[PointCloud],
+    schema: Schema,
+    *,
+    has_pairs: bool | None = None,
+    is_synced: bool = True,
 ) -> ShardRecord:
     """Write clouds to a Parquet file that appears whole or not at all.
 
-    Its bytes are on the disk afterwards; its name is when whoever finishes the dataset syncs the folder.
+    Its name is on the disk when whoever finishes the dataset syncs the folder.
 
     Args:
         path: The file; its name goes into the record.
         clouds: In stored order; taken one at a time.
         schema: Columns of every cloud.
         has_pairs: Whether clouds have pair lists; taken from the first cloud where not given.
+        is_synced: Whether to wait until the bytes are on the disk.
 
     Returns:
         What the manifest says of the shard.
@@ -47,72 +53,70 @@ def write_shard(
         InputError: A cloud does not fit the schema.
         JobError: The file cannot be written.
     """
-    stream = iter(clouds)
-    first = next(stream, None)
-    if has_pairs is None:
-        has_pairs = first is not None and first.positives is not None
-    with write_atomically(path, sync_name=False) as file:
-        sink = _Sink(file)
-        rows, statistics = _write_rows(sink, _chain(first, stream), schema, has_pairs)
+    with write_atomically(path, sync_content=is_synced, sync_name=False) as file:
+        shard = _OpenShard(file, schema, has_pairs)
+        for cloud in clouds:
+            shard.add(cloud)
+            # Let go before the next one is made: one cloud in memory at a time.
+            del cloud
+        footer = shard.finish()
     return ShardRecord(
         name=path.name,
-        rows=len(rows),
-        bytes=sink.position,
-        sha256=sink.digest.hexdigest(),
-        footer_bytes=sink.last_length,
-        footer_crc=sink.last_crc,
-        has_pairs=has_pairs,
-        event_ids=list(dict.fromkeys(int(row[0]) for row in rows)),
-        statistics=statistics,
+        rows=len(shard.rows),
+        bytes=shard.position,
+        sha256=shard.digest.hexdigest(),
+        footer_bytes=len(footer),
+        footer_crc=zlib.crc32(footer),
+        has_pairs=bool(shard.has_pairs),
+        event_ids=list(dict.fromkeys(row[0] for row in shard.rows)),
+        statistics=add_up(shard.statistics),
     )
 
 
-def _write_rows(
-    sink: _Sink, clouds: Iterator[PointCloud], schema: Schema, has_pairs: bool
-) -> tuple[list[tuple[int, int, int]], Statistics]:
-    columns = list_columns(schema, has_pairs)
-    encoder = RowGroupEncoder(columns)
-    rows: list[tuple[int, int, int]] = []
-    index: list[tuple[int, ...]] = []
-    groups: list[bytes] = []
-    statistics: list[Statistics] = []
-    sink.write(MAGIC)
-    for cloud in clouds:
-        rows.append((cloud.event_id, cloud.sector, cloud.n_points))
-        group = encoder.encode(rows[-1], arrays_of(cloud, schema, has_pairs), sink.position)
-        statistics.append(count_cloud(cloud))
-        # Let go before the next one is made: one cloud in memory at a time.
-        del cloud
-        sink.write(group.content)
-        index += group.entries
-        groups.append(group.metadata)
-        del group
-    notes = {
-        ROWS_KEY: base64.b64encode(np.array(rows, dtype=ROW_DTYPE).tobytes()),
-        INDEX_KEY: base64.b64encode(np.array(index, dtype=INDEX_DTYPE).tobytes()),
-    }
-    sink.write(make_footer(columns, arrow_schema(schema, has_pairs), groups, notes))
-    return rows, add_up(statistics)
+class _OpenShard:
+    """A file that grows by one row group a cloud, hashed as it is written."""
 
-
-def _chain(first: PointCloud | None, rest: Iterator[PointCloud]) -> Iterator[PointCloud]:
-    if first is not None:
-        yield first
-        del first
-    yield from rest
-
-
-class _Sink:
-    """A file whose content is hashed as it is written."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
+    def __init__(self, file: BinaryIO, schema: Schema, has_pairs: bool | None) -> None:
+        self.schema = schema
+        self.has_pairs = has_pairs
         self.digest = hashlib.sha256()
         self.position = 0
-        self.last_length = self.last_crc = 0
+        self.rows: list[tuple[int, int, int]] = []
+        self.statistics: list[Statistics] = []
+        self._file = file
+        self._encoder: RowGroupEncoder | None = None
+        self._index: list[tuple[int, ...]] = []
+        self._groups: list[bytes] = []
+        self._write(MAGIC)
 
-    def write(self, content: bytes) -> None:
-        self.file.write(content)
+    def add(self, cloud: PointCloud) -> None:
+        if self.has_pairs is None:
+            self.has_pairs = cloud.positives is not None
+        if self._encoder is None:
+            self._encoder = RowGroupEncoder(list_columns(self.schema, self.has_pairs))
+        arrays = arrays_of(cloud, self.schema, self.has_pairs)
+        row = (int(cloud.event_id), cloud.sector, cloud.n_points)
+        group = self._encoder.encode(row, arrays, self.position)
+        self._write(group.content)
+        self.rows.append(row)
+        self.statistics.append(count_cloud(cloud))
+        self._index += group.entries
+        self._groups.append(group.metadata)
+
+    def finish(self) -> bytes:
+        """Write the footer, and give it back."""
+        has_pairs = bool(self.has_pairs)
+        notes = {
+            ROWS_KEY: base64.b64encode(np.array(self.rows, dtype=ROW_DTYPE).tobytes()),
+            INDEX_KEY: base64.b64encode(np.array(self._index, dtype=INDEX_DTYPE).tobytes()),
+        }
+        footer = make_footer(
+            list_columns(self.schema, has_pairs), arrow_schema(self.schema, has_pairs), self._groups, notes
+        )
+        self._write(footer)
+        return footer
+
+    def _write(self, content: bytes) -> None:
+        self._file.write(content)
         self.digest.update(content)
         self.position += len(content)
-        self.last_length, self.last_crc = len(content), zlib.crc32(content)

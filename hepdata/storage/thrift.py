@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-TRUE, FALSE, I16, I32, I64, BINARY, LIST, STRUCT = 1, 2, 4, 5, 6, 8, 9, 12
+I32, I64, BINARY, LIST, STRUCT = 5, 6, 8, 9, 12
 Field = tuple[int, int, bytes]
 
 
@@ -24,7 +24,7 @@ def varint(number: int) -> bytes:
 
 
 def integer(number: int) -> bytes:
-    """A signed number: I16, I32, I64."""
+    """A signed number: I32, I64."""
     return varint(2 * number if number >= 0 else -2 * number - 1)
 
 
@@ -41,13 +41,13 @@ def listing(kind: int, items: Sequence[bytes]) -> bytes:
 
 
 def struct(*fields: Field) -> bytes:
-    """Fields in ascending order of number: STRUCT. A boolean has no content, its kind says it."""
+    """Fields in ascending order of number: STRUCT."""
     return fields_of(fields) + b"\0"
 
 
-def fields_of(fields: Sequence[Field], after: int = 0) -> bytes:
-    """The beginning of a struct, or what follows its field number `after`; whoever ends it adds a zero."""
-    out = bytearray()
+def fields_of(fields: Sequence[Field]) -> bytes:
+    """The beginning of a struct; whoever ends it adds a zero."""
+    out, after = bytearray(), 0
     for number, kind, content in fields:
         # Parquet leaves no gap of more than 15 field numbers.
         out.append((number - after) << 4 | kind)

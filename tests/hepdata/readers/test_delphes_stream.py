@@ -55,13 +55,14 @@ def test_a_basket_is_read_once_for_neighbouring_ranges(pileup_file, monkeypatch)
     st.integers(0, 29),
     st.integers(1, 30),
     st.integers(1, 12),
+    st.integers(1, 12),
 )
-def test_ranges_cover_the_next_entry_and_fit_a_step(inner, at, length, most):
+def test_ranges_cover_the_next_entry_and_fit_a_step(inner, at, length, most, preferred):
     borders = sorted({0, 31, *inner})
     stop = min(at + length, 31)
     if at >= stop:
         return
-    begin, end = _choose_range(borders, at, stop, most)
+    begin, end = _choose_range(borders, at, stop, most, preferred)
     assert begin <= at < end
     assert end - begin <= most
     assert begin == at or begin in borders
