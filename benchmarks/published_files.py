@@ -1,10 +1,10 @@
 """Clouds as the published files hold them: one pickle per cloud, with every tensor of the published layout.
 
 Features and positions are 32-bit floats, all integers 64-bit; pairs are (2, E), and so is the graph of the 60
-nearest neighbours in (η, φ), undirected and with self loops, that the published files carry for graph networks.
-It is a ninth of the bytes. Our datasets have no such graph; who loads a published file loads it all the same.
-At 6,850 points and 3.84 M pairs this makes 69.9 MB, as was measured of the authors' own files. They are written
-as a dictionary of tensors, which torch.load reads without torch_geometric and without further arguments.
+nearest neighbours in (η, φ), undirected and with self loops, that the published files carry for graph
+networks: a ninth of the bytes. Our datasets have no such graph; who loads a published file loads it all the
+same. At 6,850 points and 3.84 M pairs this makes 69.9 MB, as was measured of the authors' own files. They are
+written as a dictionary of tensors, which torch.load reads without torch_geometric and further arguments.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from hepdata.errors import InputError
 from hepdata.loader.batch import Batch
 from hepdata.loader.collate import BatchLayout, collate
 from hepdata.loader.plan import EpochPlan
+from hepdata.storage.threads import small_work
 
 if TYPE_CHECKING:
     from hepdata.loader.split import Split
@@ -110,8 +111,11 @@ class Loader:
     def read_batch(self, indices: NDArray[np.int64]) -> Batch:
         """The batch of these clouds of the split."""
         layout = self.layout
-        clouds = [self.split.read(int(index), layout.reads, pairs=layout.pairs) for index in indices]
-        batch = collate(clouds, layout)
+        clouds = [
+            self.split.read_with(None, int(index), layout.reads, pairs=layout.pairs) for index in indices
+        ]
+        with small_work():
+            batch = collate(clouds, layout)
         return batch.pin_memory() if self.pin_memory else batch
 
     def _ahead(self, steps: list[NDArray[np.int64]]) -> Iterator[Batch]:

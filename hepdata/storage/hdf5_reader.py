@@ -8,6 +8,7 @@ names the file.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import h5py
@@ -15,14 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepdata.schema import Column
+from hepdata.storage import reused_memory
 from hepdata.storage.byte_source import LocalFile
 from hepdata.storage.checksum import sum_words
 from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.place import Place
 from hepdata.storage.reader import ROW_DTYPE, damaged, missing
+from hepdata.storage.threads import LARGE, small_work
 
 # What h5py raises for bytes that make no sense, depending on where they lie.
 H5_ERRORS = (OSError, EOFError, KeyError, ValueError, RuntimeError, TypeError, UnicodeDecodeError)
+# Bytes; fits into the cache of one core.
+SUMMED_AT_ONCE = 2**19
 
 
 class Hdf5Shard:
@@ -47,9 +52,12 @@ class Hdf5Shard:
         except H5_ERRORS as error:
             raise damaged(self.where, f"an unreadable HDF5 file ({error})") from error
 
-    def read(self, row: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def read(self, row: int, names: Sequence[str], beside: Executor | None = None) -> dict[str, NDArray[Any]]:
         """The named arrays of one cloud."""
-        return {name: self._read_column(row, name) for name in names}
+        arrays = {name: self._read_column(row, name, beside) for name in names if self._is_large(row, name)}
+        with small_work():
+            arrays |= {name: self._read_column(row, name) for name in names if name not in arrays}
+        return {name: arrays[name] for name in names}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -69,14 +77,17 @@ class Hdf5Shard:
         # None where an array is compressed, empty, or not in the machine's byte order.
         self._places = {name: _place_of(self._datasets[name], own) for name, own in self._columns.items()}
 
-    def _read_column(self, row: int, name: str) -> NDArray[Any]:
+    def _is_large(self, row: int, name: str) -> bool:
         begin, end = self._range(row, name)
-        values = np.empty(end - begin, self._columns[name].dtype)
+        return (end - begin) * np.dtype(self._columns[name].dtype).itemsize >= LARGE
+
+    def _read_column(self, row: int, name: str, beside: Executor | None = None) -> NDArray[Any]:
+        begin, end = self._range(row, name)
+        values = reused_memory.empty(end - begin, self._columns[name].dtype)
         if not len(values):
             return values
         try:
-            self._fill(values, name, begin)
-            is_right = sum_words(values) == int(self._checksums[name][row])
+            is_right = self._fill(values, name, begin, beside) == int(self._checksums[name][row])
         except H5_ERRORS:
             is_right = False
         if not is_right:
@@ -84,12 +95,20 @@ class Hdf5Shard:
             raise damaged(self.where, f"damaged bytes in {event}, column {name}")
         return values
 
-    def _fill(self, values: NDArray[Any], name: str, begin: int) -> None:
+    def _fill(self, values: NDArray[Any], name: str, begin: int, beside: Executor | None) -> int:
+        """Read the values of a column from `begin` on, and sum them up."""
         start = self._places[name]
         if self._bytes is None or start is None:
             self._datasets[name].read_direct(values, np.s_[begin : begin + len(values)])
-        else:
-            self._bytes.read_into(start + begin * values.itemsize, values)
+            return sum_words(values)
+        offset = start + begin * values.itemsize
+        if beside is None:
+            return _read_and_sum(self._bytes, offset, values)
+        # A multiple of eight values, so that no word is cut in two.
+        half = len(values) // 16 * 8
+        task = beside.submit(_read_and_sum, self._bytes, offset, values[:half])
+        rest = _read_and_sum(self._bytes, offset + half * values.itemsize, values[half:])
+        return (task.result() + rest) % 2**64
 
     def _range(self, row: int, name: str) -> tuple[int, int]:
         if name in ("pos_idx", "neg_idx"):
@@ -100,6 +119,16 @@ class Hdf5Shard:
             # Every cloud before this one has one limit more than it has points.
             return begin + row, end + row + 1
         return begin, end
+
+
+def _read_and_sum(file: LocalFile, offset: int, values: NDArray[Any]) -> int:
+    """Fill an array from a file, part by part: each is summed up while it is still in the cache."""
+    total, step = 0, SUMMED_AT_ONCE // values.itemsize
+    for first in range(0, len(values), step):
+        part = values[first : first + step]
+        file.read_into(offset + first * values.itemsize, part)
+        total += sum_words(part)
+    return total % 2**64
 
 
 def _place_of(dataset: h5py.Dataset, column: Column) -> int | None:

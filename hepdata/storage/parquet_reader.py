@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,13 @@ from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.pages import INDEX_DTYPE, decode_page
 from hepdata.storage.place import Place
 from hepdata.storage.reader import ROW_DTYPE, damaged, missing
+from hepdata.storage.threads import LARGE, small_work
 
 ROWS_KEY = b"hept.rows"
 INDEX_KEY = b"hept.index"
+# Places in an entry of the index
+RAW = (INDEX_DTYPE.names or ()).index("raw")
+CRC = (INDEX_DTYPE.names or ()).index("crc")
 
 
 class ParquetShard:
@@ -47,8 +52,24 @@ class ParquetShard:
         self._index: list[tuple[int, ...]] = index.tolist()
         self._columns = {column.name: (place_in_row, column) for place_in_row, column in enumerate(columns)}
 
-    def read(self, row: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def read(self, row: int, names: Sequence[str], beside: Executor | None = None) -> dict[str, NDArray[Any]]:
         """The named arrays of one cloud, each page checked against its CRC."""
+        pages = self._fetch(row, names)
+        large = [name for name in names if pages[name][1][RAW] >= LARGE]
+        tasks = {name: beside.submit(self._decode, name, *pages[name]) for name in large} if beside else {}
+        for name in large:
+            self._check(row, name, *pages[name])
+        arrays = {name: self._decode(name, *pages[name]) for name in large if name not in tasks}
+        with small_work():
+            for name in names:
+                if name not in large:
+                    self._check(row, name, *pages[name])
+                    arrays[name] = self._decode(name, *pages[name])
+        arrays |= {name: task.result() for name, task in tasks.items()}
+        return {name: arrays[name] for name in names}
+
+    def _fetch(self, row: int, names: Sequence[str]) -> dict[str, tuple[memoryview, tuple[int, ...]]]:
+        """The stored bytes of every named page, and what the index says of it."""
         wanted = sorted(self._columns[name][0] for name in names)
         base = row * len(self._columns)
         found = {}
@@ -60,12 +81,14 @@ class ParquetShard:
                 entry = self._index[base + position]
                 page = content[entry[0] - begin : entry[0] - begin + entry[1]]
                 found[position] = (page, entry)
-        return {name: self._decode(row, name, *found[self._columns[name][0]]) for name in names}
+        return {name: found[self._columns[name][0]] for name in names}
 
-    def _decode(self, row: int, name: str, page: memoryview, entry: tuple[int, ...]) -> NDArray[Any]:
-        if zlib.crc32(page) != entry[5]:
+    def _check(self, row: int, name: str, page: memoryview, entry: tuple[int, ...]) -> None:
+        if zlib.crc32(page) != entry[CRC]:
             event = f"event {self.rows[row]['event_id']}, sector {self.rows[row]['sector']}"
             raise damaged(self.where, f"damaged bytes in {event}, column {name}")
+
+    def _decode(self, name: str, page: memoryview, entry: tuple[int, ...]) -> NDArray[Any]:
         return decode_page(page, entry, self._columns[name][1])
 
     def close(self) -> None:
