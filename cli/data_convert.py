@@ -10,8 +10,9 @@ import click
 from hepdata.storage.convert import convert_dataset
 from hepdata.storage.manifest import Manifest
 
+from .frame import json_option, write_json
 from .progress import ProgressBar
-from .tables import format_bytes
+from .written_dataset import describe_written, print_written
 
 
 @click.command("convert")
@@ -30,11 +31,13 @@ from .tables import format_bytes
     show_default=True,
     help="Of HDF5 files: gzip is about ten times smaller with pairs, and several times slower to read.",
 )
+@json_option
 def command(
     dataset: str,
     out: Path,
     file_format: Literal["parquet", "hdf5"] | None,
     compression: Literal["gzip", "none"],
+    json_path: Path | None,
 ) -> None:
     """Write DATASET in the other format to the new folder OUT; nothing is lost.
 
@@ -46,5 +49,5 @@ def command(
         file_format = "hdf5" if Manifest.read(dataset).file_format == "parquet" else "parquet"
     with ProgressBar() as progress:
         manifest = convert_dataset(dataset, out, file_format, compression=compression, progress=progress)
-    size = sum(shard.bytes for shards in manifest.splits.values() for shard in shards)
-    click.echo(f"{out}: {manifest.statistics().n_clouds:,} clouds in {file_format}, {format_bytes(size)}")
+    print_written(f"{dataset} as {file_format} in {out}", manifest)
+    write_json(json_path, describe_written(out, manifest))

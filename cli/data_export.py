@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hepdata import open_dataset
+
+from .frame import json_option, write_json
+from .tables import format_bytes, print_table
 
 
 @click.command("export")
@@ -17,7 +21,10 @@ from hepdata import open_dataset
     "--max-points", type=click.IntRange(min=1), help="Points a cloud; the largest cloud's by default."
 )
 @click.option("--unscaled", is_flag=True, help="Features as stored, without the scales of the manifest.")
-def command(dataset: str, out: Path, split: str, max_points: int | None, unscaled: bool) -> None:
+@json_option
+def command(
+    dataset: str, out: Path, split: str, max_points: int | None, unscaled: bool, json_path: Path | None
+) -> None:
     """Write one split of DATASET to the padded HDF5 file OUT: clouds × points × features, and a mask.
 
     Clouds with more points than --max-points keep those of highest pt.
@@ -28,4 +35,29 @@ def command(dataset: str, out: Path, split: str, max_points: int | None, unscale
     """
     clouds = open_dataset(dataset)[split]
     n_lost = clouds.to_padded_hdf5(out, max_points, scaled=not unscaled)
-    click.echo(f"{out}: {len(clouds):,} clouds of split {split}, {n_lost:,} points did not fit")
+    statistics = clouds.manifest.statistics(split)
+    summary = {
+        "out": out,
+        "split": split,
+        "clouds": len(clouds),
+        "points_per_cloud": max_points or statistics.n_points_max or 1,
+        "points": statistics.n_points,
+        "points_lost": n_lost,
+        "features": [entry.column for entry in clouds.schema.features],
+        "scaled": not unscaled,
+        "bytes": out.stat().st_size,
+    }
+    _print(summary)
+    write_json(json_path, summary)
+
+
+def _print(summary: dict[str, Any]) -> None:
+    rows = [
+        ("clouds", summary["clouds"]),
+        ("points in a row of the file", summary["points_per_cloud"]),
+        ("points", summary["points"]),
+        ("points that did not fit", summary["points_lost"]),
+        ("features", f"{len(summary['features'])}, {'scaled' if summary['scaled'] else 'as stored'}"),
+        ("size", format_bytes(summary["bytes"])),
+    ]
+    print_table(f"split {summary['split']}, padded, in {summary['out']}", ("", "total"), rows)

@@ -9,7 +9,9 @@ import click
 
 from hepdata.storage.merge import merge_datasets
 
+from .frame import json_option, write_json
 from .progress import ProgressBar
+from .written_dataset import describe_written, print_written
 
 
 @click.command("merge")
@@ -22,7 +24,10 @@ from .progress import ProgressBar
     show_default=True,
     help="Of HDF5 files: gzip is about ten times smaller with pairs, and several times slower to read.",
 )
-def command(datasets: tuple[str, ...], out: Path, compression: Literal["gzip", "none"]) -> None:
+@json_option
+def command(
+    datasets: tuple[str, ...], out: Path, compression: Literal["gzip", "none"], json_path: Path | None
+) -> None:
     """Put the clouds of several DATASETs into the new folder OUT.
 
     They must have been built with the same configuration, from different events.
@@ -35,5 +40,5 @@ def command(datasets: tuple[str, ...], out: Path, compression: Literal["gzip", "
     """
     with ProgressBar() as progress:
         manifest = merge_datasets(datasets, out, compression=compression, progress=progress)
-    sizes = ", ".join(f"{split} {manifest.statistics(split).n_clouds:,}" for split in manifest.splits)
-    click.echo(f"{out}: {manifest.statistics().n_clouds:,} clouds ({sizes})")
+    print_written(f"{len(datasets)} datasets merged in {out}", manifest)
+    write_json(json_path, {"merged": list(datasets), **describe_written(out, manifest)})

@@ -35,10 +35,36 @@ def test_info_prints_and_writes_json(tmp_path, make_dataset):
     assert json.loads((tmp_path / "x.json").read_text())["splits"]["point clouds"]["all"] == 8
 
 
+def table_rows(output):
+    """First cell of every table row to the others, as printed."""
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in output.splitlines() if "│" in line]
+    return {name: values for name, *values in cells}
+
+
+def count_pairs(split):
+    return sum(cloud.positives.n_pairs + cloud.negatives.n_pairs for cloud in split)
+
+
 def test_convert_goes_to_the_other_format(tmp_path, make_dataset):
     make_dataset(tmp_path / "a")
-    done = run(data_convert, tmp_path / "a", tmp_path / "b")
-    assert "8 clouds in hdf5" in done.output
+    done = run(data_convert, tmp_path / "a", tmp_path / "b", "--json", tmp_path / "x.json")
+    assert done.exit_code == 0, done.output
+    # Cloud i has 10 + 3 i points; there are 5, 2 and 1 of them.
+    rows = table_rows(done.output)
+    assert [rows[name][:2] for name in ("train", "valid", "test")] == [["5", "80"], ["2", "53"], ["1", "31"]]
+    assert rows["total"][:2] == ["8", "164"]
+    found = json.loads((tmp_path / "x.json").read_text())
+    assert (found["format"], found["out"]) == ("hdf5", str(tmp_path / "b"))
+    train = hepdata.open_dataset(tmp_path / "a")["train"]
+    size = (tmp_path / "b" / "train.h5").stat().st_size
+    assert found["splits"]["train"] == {
+        "clouds": 5,
+        "points": 80,
+        "pairs": count_pairs(train),
+        "files": 1,
+        "bytes": size,
+    }
+    assert found["total"]["files"] == 3
     assert run(data_convert, tmp_path / "b", tmp_path / "c").exit_code == 0
     assert (
         hepdata.open_dataset(tmp_path / "c").fingerprint == hepdata.open_dataset(tmp_path / "a").fingerprint
@@ -48,14 +74,40 @@ def test_convert_goes_to_the_other_format(tmp_path, make_dataset):
 def test_merge_prints_what_came_out(tmp_path, make_dataset):
     make_dataset(tmp_path / "a")
     make_dataset(tmp_path / "b", first_event=20)
-    done = run(data_merge, tmp_path / "a", tmp_path / "b", tmp_path / "c")
-    assert "16 clouds (train 10, valid 4, test 2)" in done.output
+    done = run(data_merge, tmp_path / "a", tmp_path / "b", tmp_path / "c", "--json", tmp_path / "x.json")
+    assert done.exit_code == 0, done.output
+    rows = table_rows(done.output)
+    assert [rows[name][0] for name in ("train", "valid", "test", "total")] == ["10", "4", "2", "16"]
+    found = json.loads((tmp_path / "x.json").read_text())
+    assert found["merged"] == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert found["fingerprint"] == hepdata.open_dataset(tmp_path / "c").fingerprint
+    assert {split: entry["clouds"] for split, entry in found["splits"].items()} == {
+        "train": 10,
+        "valid": 4,
+        "test": 2,
+    }
 
 
 def test_export_writes_a_padded_file(tmp_path, make_dataset):
     make_dataset(tmp_path / "a", "pileup")
-    done = run(data_export, tmp_path / "a", tmp_path / "x.h5", "--split", "valid", "--max-points", 20)
-    assert "2 clouds of split valid, 13 points did not fit" in done.output
+    out = tmp_path / "x.h5"
+    arguments = ("--split", "valid", "--max-points", 20, "--json", tmp_path / "x.json")
+    done = run(data_export, tmp_path / "a", out, *arguments)
+    assert done.exit_code == 0, done.output
+    # Clouds of 25 and 28 points, cut to 20.
+    rows = table_rows(done.output)
+    assert (rows["clouds"], rows["points"], rows["points that did not fit"]) == (["2"], ["53"], ["13"])
+    found = json.loads((tmp_path / "x.json").read_text())
+    assert (found["points_per_cloud"], found["points_lost"], found["scaled"]) == (20, 13, True)
+    assert found["bytes"] == out.stat().st_size
+
+
+def test_export_pads_to_the_largest_cloud(tmp_path, make_dataset):
+    make_dataset(tmp_path / "a", "pileup")
+    done = run(data_export, tmp_path / "a", tmp_path / "x.h5", "--unscaled", "--json", tmp_path / "x.json")
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "x.json").read_text())
+    assert (found["points_per_cloud"], found["points_lost"], found["scaled"]) == (22, 0, False)
 
 
 def test_import_makes_a_dataset_that_validates(tmp_path, make_cloud):

@@ -1,0 +1,44 @@
+"""What a command that wrote a dataset says of it: one row per split, and the same for scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hepdata.storage.manifest import Manifest
+
+from .tables import format_bytes, print_table
+
+
+def describe_written(out: Path, manifest: Manifest) -> dict[str, object]:
+    """Counts of a new dataset, by split and in all, as `--json` writes them."""
+    return {
+        "out": out,
+        "task": manifest.task,
+        "format": manifest.file_format,
+        "fingerprint": manifest.fingerprint,
+        "splits": {split: _count(manifest, split) for split in manifest.splits},
+        "total": _count(manifest),
+    }
+
+
+def print_written(title: str, manifest: Manifest) -> None:
+    """The table of the same counts."""
+    counts = {split: _count(manifest, split) for split in manifest.splits}
+    rows = [
+        (name, entry["clouds"], entry["points"], entry["pairs"], entry["files"], format_bytes(entry["bytes"]))
+        for name, entry in {**counts, "total": _count(manifest)}.items()
+    ]
+    print_table(title, ("split", "clouds", "points", "pairs", "files", "size"), rows)
+
+
+def _count(manifest: Manifest, split: str | None = None) -> dict[str, int]:
+    chosen = list(manifest.splits) if split is None else [split]
+    shards = [shard for name in chosen for shard in manifest.splits[name]]
+    statistics = [shard.statistics for shard in shards]
+    return {
+        "clouds": sum(part.n_clouds for part in statistics),
+        "points": sum(part.n_points for part in statistics),
+        "pairs": sum(part.n_positives + part.n_negatives for part in statistics),
+        "files": len(shards),
+        "bytes": sum(shard.bytes for shard in shards),
+    }
