@@ -16,6 +16,7 @@ from hepdata.errors import HeptError
 from hepdata.loader.pyg_clouds import choose_schema, make_cloud
 from hepdata.loader.pyg_files import StoredCloud, list_clouds, read_tensors
 from hepdata.pipeline.run import EventRef, SourceFile
+from hepdata.progress import Progress
 from hepdata.schema import Schema
 
 from .build_options import BuildOptions, build_options, run_build
@@ -44,7 +45,7 @@ class PygSource:
         """Events in order."""
         return [EventRef(event_id, Path(own[0].path).name) for event_id, own in self._by_event.items()]
 
-    def list_files(self) -> list[SourceFile]:
+    def list_files(self, progress: Progress | None = None) -> list[SourceFile]:  # noqa: ARG002 (files are small)
         """Every file with its checksum."""
         files = []
         for path in sorted({Path(cloud.path) for cloud in self.clouds}):

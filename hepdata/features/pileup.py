@@ -64,7 +64,7 @@ def make_clouds(
     """
     columns = dict(table.columns)
     is_kept = np.abs(columns["eta"]) <= cuts.max_eta
-    problems = {**_find_not_finite(table, is_kept, where), **table.problems}
+    problems = {**_find_impossible(table, is_kept, where), **table.problems}
     outside = np.abs(columns["phi"]) >= np.float32(np.pi)
     if outside.any():
         columns["phi"] = np.where(outside, wrap_phi(columns["phi"]), columns["phi"])
@@ -89,11 +89,14 @@ def make_clouds(
         yield [PointCloud("pileup", first_event_id + number, 0, points, n_dropped=dropped)]
 
 
-def _find_not_finite(table: ParticleTable, is_kept: NDArray[np.bool_], where: str) -> dict[int, HeptError]:
+def _find_impossible(table: ParticleTable, is_kept: NDArray[np.bool_], where: str) -> dict[int, HeptError]:
+    """Events with a kept particle that no detector measures: NaN, infinite values, negative pT."""
     problems: dict[int, HeptError] = {}
     for name in _REAL:
         values = table.columns[name]
         bad = np.isnan(values) if name == "eta" else is_kept & ~np.isfinite(values)
+        if name == "pt":
+            bad |= is_kept & (values < 0)
         for particle in np.flatnonzero(bad):
             number = int(np.searchsorted(table.offsets, particle, side="right")) - 1
             entry = table.first + number
@@ -101,7 +104,7 @@ def _find_not_finite(table: ParticleTable, is_kept: NDArray[np.bool_], where: st
                 problems[entry] = InputError(
                     f"{where}, entry {entry}",
                     found=f"{values[particle]} as {name} of particle {particle - table.offsets[number]}",
-                    expected="finite numbers",
+                    expected="finite numbers, and no negative pt",
                     remedy="make the file again, or leave such events out with --on-error skip",
                 )
     return problems

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError
+from hepdata.progress import Progress
 from hepdata.schema import Schema
 from hepdata.storage.manifest import SourceFile
 
@@ -47,8 +48,8 @@ class EventSource(CloudSource, Protocol):
     def list_events(self) -> list[EventRef]:
         """All events in event-id order, without reading them."""
 
-    def list_files(self) -> list[SourceFile]:
-        """Every raw file with its size and checksum."""
+    def list_files(self, progress: Progress | None = None) -> list[SourceFile]:
+        """Every raw file with its size and checksum; `progress` is told where that takes long."""
 
     def describe(self) -> dict[str, object]:
         """The full configuration as JSON values: two sources with the same one make the same clouds."""

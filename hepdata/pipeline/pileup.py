@@ -15,7 +15,7 @@ from hepdata.pipeline.event import EventRef
 from hepdata.progress import Progress, Silent
 from hepdata.readers.delphes import TreeSurvey, survey_tree
 from hepdata.readers.delphes_branches import BranchMap, check_map
-from hepdata.readers.delphes_files import checksum, find_files, name_of
+from hepdata.readers.delphes_files import checksum, find_files, name_of, size_of
 from hepdata.readers.delphes_kinematics import MASS_RULE
 from hepdata.readers.delphes_presets import AUTOMATIC, choose_branches
 from hepdata.readers.delphes_stream import stream_of
@@ -30,6 +30,9 @@ from hepdata.schema import PILEUP, Schema
 from hepdata.storage.manifest import SourceFile
 
 DEFAULT_STEP_BYTES = 64_000_000
+_MEGABYTE = 1_000_000
+# Bytes of input whose checksum takes long enough to be watched.
+_LARGE = 256 * _MEGABYTE
 
 
 @dataclass(frozen=True)
@@ -115,12 +118,24 @@ class PileupSource:
         names = np.repeat([name_of(file) for file in self.files], self.n_events)
         return [EventRef(number, str(name)) for number, name in enumerate(names)]
 
-    def list_files(self) -> list[SourceFile]:
+    def list_files(self, progress: Progress | None = None) -> list[SourceFile]:
         """Size and checksum of every file."""
-        records = []
-        for file in self.files:
-            size, digest = checksum(file)
-            records.append(SourceFile(name=name_of(file), bytes=size, sha256=digest))
+        total = sum(size_of(file) for file in self.files)
+        listener = progress if progress is not None and total >= _LARGE else Silent()
+        listener.start("hashing the input", total // _MEGABYTE, "MB")
+        records, n_bytes = [], 0
+
+        def advance(n_more: int) -> None:
+            nonlocal n_bytes
+            n_before, n_bytes = n_bytes, n_bytes + n_more
+            listener.advance(n_bytes // _MEGABYTE - n_before // _MEGABYTE)
+
+        try:
+            for file in self.files:
+                size, digest = checksum(file, advance)
+                records.append(SourceFile(name=name_of(file), bytes=size, sha256=digest))
+        finally:
+            listener.finish()
         return records
 
     def describe(self) -> dict[str, object]:

@@ -6,15 +6,16 @@ In: an `EventSource` (raw files and what to make of them); out: a finished datas
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hepdata.errors import InputError, JobError
+from hepdata.errors import InputError
 from hepdata.pipeline.engine import Engine, InProcess, LocalPool
 from hepdata.pipeline.event import EventRef, EventSource
-from hepdata.pipeline.shard import OnError, ShardJob, ShardNote, read_note
+from hepdata.pipeline.shard import NO_POINTS, OnError, ShardJob, ShardNote, read_note
 from hepdata.pipeline.split import ShardPlan, SplitRule, plan_shards
 from hepdata.pipeline.staging import discard, fingerprint, finished_build, staged, staging_of
 from hepdata.progress import Progress, Silent
@@ -119,7 +120,7 @@ def build_dataset(
     events = source.list_events()
     _check_request(workers, events_per_shard, events)
     plans = plan_shards(rule.divide(events), events_per_shard)
-    sources = source.list_files()
+    sources = source.list_files(progress)
     configuration = _describe(source, rule, plans, sources, file_format)
     print_of_build = str(configuration["fingerprint"])
     done = None if overwrite and not _is_same(out, print_of_build) else finished_build(out, print_of_build)
@@ -170,13 +171,9 @@ def _collect_records(
     records = [(job, notes[job.plan.name].record) for job in jobs]
     filled = [record for _, record in records if record.rows]
     if not filled:
-        skipped = [entry for note in notes.values() for entry in note.skipped]
-        raise JobError(
-            jobs[0].staging,
-            found=f"no usable event ({skipped[0].reason})" if skipped else "no point in any event",
-            expected="at least one cloud",
-            remedy="mend the input files",
-        )
+        # Nothing to continue from: the same command would find the same.
+        shutil.rmtree(jobs[0].staging, ignore_errors=True)
+        raise _nothing_usable([entry for job in jobs for entry in notes[job.plan.name].skipped])
     splits: dict[str, list[ShardRecord]] = {}
     for job, record in records:
         if not record.rows and record.has_pairs != filled[0].has_pairs:
@@ -184,6 +181,17 @@ def _collect_records(
             record = write_shard(job.staging / record.name, [], source.schema, has_pairs=filled[0].has_pairs)
         splits.setdefault(job.plan.split, []).append(record)
     return splits
+
+
+def _nothing_usable(skipped: Sequence[SkippedEvent]) -> InputError:
+    events = "1 event" if len(skipped) == 1 else f"{len(skipped)} events"
+    first = next((entry for entry in skipped if entry.reason != NO_POINTS), None)
+    return InputError(
+        skipped[0].source if first is None else first.source,
+        found=f"no points in any of {events}" if first is None else f"no usable event ({first.reason})",
+        expected="at least one cloud",
+        remedy="check the input files and the cuts",
+    )
 
 
 def _describe(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +14,7 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError, JobError
 from hepdata.pipeline.event import CloudSource
 from hepdata.pipeline.split import ShardPlan
-from hepdata.storage.atomic import disk_errors, sync_file, write_atomically
+from hepdata.storage.atomic import sync_file, write_atomically
 from hepdata.storage.manifest import ShardRecord, SkippedEvent
 from hepdata.storage.parquet import write_shard
 
@@ -53,7 +50,7 @@ def build_shard(
 ) -> ShardNote:
     """Write one shard and its note.
 
-    The file is written in a folder of its own and moved: a worker that everybody believes dead may still be
+    The file has a name of its own until it is whole: a worker that everybody believes dead may still be
     writing the same shard.
 
     Args:
@@ -74,28 +71,23 @@ def build_shard(
             expected="the output folder on a file system that all workers share",
             remedy="choose an output folder on the cluster's shared file system",
         )
-    scratch = job.staging / f".{name}.{uuid.uuid4().hex}"
     skipped: list[SkippedEvent] = []
     dropped: list[int] = []
-    with disk_errors(job.staging / name):
-        scratch.mkdir()
-        try:
-            record = write_shard(
-                scratch / name,
-                _iterate_clouds(source, job, skipped, dropped, tick),
-                source.schema,
-                is_synced=False,
-            )
-            os.replace(scratch / name, job.staging / name)  # noqa: PTH105
-        except MemoryError as error:
-            raise JobError(
-                job.staging / name,
-                found="no memory left",
-                expected="memory for one event per worker",
-                remedy="give fewer --workers and run the same command again: it continues where it stopped",
-            ) from error
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        record = write_shard(
+            job.staging / name,
+            _iterate_clouds(source, job, skipped, dropped, tick),
+            source.schema,
+            is_synced=False,
+            has_rivals=True,
+        )
+    except MemoryError as error:
+        raise JobError(
+            job.staging / name,
+            found="no memory left",
+            expected="memory for one event per worker",
+            remedy="give fewer --workers and run the same command again: it continues where it stopped",
+        ) from error
     sync(job.staging / name)
     note = ShardNote(record=record, skipped=tuple(skipped), n_dropped=sum(dropped))
     # A note is believed only if its shard has the checksum: a power cut costs the work on a few shards.

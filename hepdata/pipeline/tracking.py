@@ -17,6 +17,7 @@ from hepdata.features.tracking import CloudChoice, make_clouds
 from hepdata.pairs.paper import pair_nearest_others, pair_same_particle
 from hepdata.pairs.published import pair_published
 from hepdata.pipeline.event import EventRef
+from hepdata.progress import Progress
 from hepdata.readers.trackml import read_event
 from hepdata.readers.trackml_detector import Detector, read_detector
 from hepdata.readers.trackml_files import (
@@ -95,7 +96,7 @@ class TrackingSource:
         """All chosen events in event-id order."""
         return [EventRef(event.event_id, event.stem) for event in self.events]
 
-    def list_files(self) -> list[SourceFile]:
+    def list_files(self, progress: Progress | None = None) -> list[SourceFile]:  # noqa: ARG002 (files are small)
         """The files that are read, with checksums; a zip counts as one file."""
         used = _parts_used(self.config.clouds)
         files = [event.parts[part] for event in self.events for part in used if part in event.parts]

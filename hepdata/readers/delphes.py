@@ -17,7 +17,7 @@ import numpy as np
 import uproot
 
 from hepdata.errors import HeptError, InputError
-from hepdata.readers.delphes_files import is_url, version_of
+from hepdata.readers.delphes_files import is_url, no_answer, version_of
 
 TREE = "Delphes"
 
@@ -71,6 +71,18 @@ def open_tree(location: str) -> Iterator[Any]:
     yield _kept.tree
 
 
+def release_tree() -> tuple[Any, ...]:
+    """Let go of the file that this thread keeps open, for another thread to adopt."""
+    state = tuple(getattr(_kept, name, None) for name in ("key", "tree", "file"))
+    _kept.key = _kept.tree = _kept.file = None
+    return state
+
+
+def adopt_tree(*state: Any) -> None:
+    """Keep open what another thread has released."""
+    _kept.key, _kept.tree, _kept.file = state
+
+
 def close_tree() -> None:
     """Close the file that this thread keeps open."""
     if getattr(_kept, "key", None) is not None and _kept.key[0] == os.getpid():
@@ -86,12 +98,7 @@ def _open_file(location: str) -> Any:
         return uproot.open({location: None}, array_cache=None)
     except OSError as error:
         if is_url(location) and not str(error).startswith("expected Chunk"):
-            raise InputError(
-                location,
-                found=f"no answer ({type(error).__name__}: {' '.join(str(error).split())[:120]})",
-                expected="a Delphes ROOT file",
-                remedy="check the URL and the network",
-            ) from error
+            raise no_answer(location, error) from error
         raise unreadable(location, error) from error
     except Exception as error:  # uproot raises almost anything on bytes that are not ROOT
         raise unreadable(location, error) from error

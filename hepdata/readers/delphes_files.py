@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from glob import has_magic
 from pathlib import Path
 from typing import Any
@@ -69,14 +69,25 @@ def open_binary(location: str) -> Any:
     return fsspec.open(location, "rb").open()
 
 
-def checksum(location: str) -> tuple[int, str]:
-    """Size in bytes and SHA-256 of a file."""
+def size_of(location: str) -> int:
+    """Size of a file in bytes, 0 where a server does not tell."""
+    if not is_url(location):
+        return Path(location).stat().st_size
+    _check_protocol(location)
+    system, path = fsspec.core.url_to_fs(location)
+    return int(system.size(path) or 0)
+
+
+def checksum(location: str, advance: Callable[[int], None] | None = None) -> tuple[int, str]:
+    """Size in bytes and SHA-256 of a file; `advance` is told of every part of it."""
     digest = hashlib.sha256()
     size = 0
     with open_binary(location) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
             size += len(chunk)
+            if advance is not None:
+                advance(len(chunk))
     return size, digest.hexdigest()
 
 
@@ -104,8 +115,25 @@ def _expand_path(entry: str) -> list[str]:
     return sorted(str(file) for file in base.glob(str(path.relative_to(base))) if file.is_file())
 
 
+def no_answer(location: str, error: OSError) -> InputError:
+    """The error for a URL behind which nobody is."""
+    return InputError(
+        location,
+        found=f"no answer ({type(error).__name__}: {' '.join(str(error).split())[:120]})",
+        expected="a Delphes ROOT file",
+        remedy="check the URL and the network",
+    )
+
+
 def _expand_url(entry: str) -> list[str]:
     _check_protocol(entry)
+    try:
+        return _list_url(entry)
+    except OSError as error:
+        raise no_answer(entry, error) from error
+
+
+def _list_url(entry: str) -> list[str]:
     system, path = fsspec.core.url_to_fs(entry)
     if has_magic(path):
         return sorted(str(system.unstrip_protocol(file)) for file in system.glob(path))

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from hepdata.errors import HeptError
-from hepdata.readers.delphes import close_tree, open_tree
+from hepdata.readers.delphes import adopt_tree, close_tree, open_tree, release_tree
 from hepdata.readers.delphes_branches import BranchMap
 from hepdata.readers.delphes_events import ParticleTable, list_leaves, read_range
 from hepdata.readers.delphes_files import name_of, version_of
@@ -42,8 +42,8 @@ class EventStream:
         self.location = location
         self.branches = branches
         self.labelled = labelled
-        # One thread, and the same for all tables: it keeps the tree open.
-        self._thread = ThreadPoolExecutor(1, "delphes")
+        # One thread, and the same for all tables: it keeps the tree open, perhaps the one that was looked at.
+        self._thread = ThreadPoolExecutor(1, "delphes", adopt_tree, release_tree())
         try:
             chosen, n_entries = self._thread.submit(self._find_branches).result()
         except HeptError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +14,9 @@ from hepdata.errors import JobError
 
 
 @contextmanager
-def write_atomically(path: Path, *, sync_content: bool = True, sync_name: bool = True) -> Iterator[BinaryIO]:
+def write_atomically(
+    path: Path, *, sync_content: bool = True, sync_name: bool = True, has_rivals: bool = False
+) -> Iterator[BinaryIO]:
     """Open a file that appears at `path` when the block ends without an error.
 
     Args:
@@ -21,11 +24,13 @@ def write_atomically(path: Path, *, sync_content: bool = True, sync_name: bool =
         sync_content: Whether the bytes are on the disk before the name is; without it a power cut can leave
             a name with nothing behind it.
         sync_name: Whether the name is on the disk at the end; without it a power cut can take it away again.
+        has_rivals: Whether other processes may be writing the same file; the last to end wins.
 
     Raises:
         JobError: The place cannot be written, or the disk is full.
     """
-    partial = path.with_name(f".{path.name}.tmp")
+    own = f".{uuid.uuid4().hex}" if has_rivals else ""
+    partial = path.with_name(f".{path.name}{own}.tmp")
     with disk_errors(path):
         try:
             with partial.open("w+b") as file:

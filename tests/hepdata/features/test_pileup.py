@@ -111,9 +111,9 @@ def test_unlabelled_clouds_have_no_label():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("pt", np.nan), ("energy", np.inf), ("eta", np.nan), ("phi", np.nan)]
+    ("name", "value"), [("pt", np.nan), ("energy", np.inf), ("eta", np.nan), ("phi", np.nan), ("pt", -0.5)]
 )
-def test_numbers_that_are_not_finite(name, value):
+def test_numbers_that_cannot_be(name, value):
     table = make_table()
     values = table.columns[name].copy()
     values[45] = value

@@ -192,6 +192,36 @@ def test_a_source_travels(pileup_file):
     assert pickle.loads(pickle.dumps(source)) == source
 
 
+def test_a_build_whose_events_are_all_empty_leaves_nothing(pileup_file, tmp_path):
+    with pytest.raises(
+        InputError, match=r"pileup.root: found no points in any of 12 events; expected at"
+    ):
+        build_dataset(open_sample(pileup_file, max_eta=1e-9), tmp_path / "dataset")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hashing_a_large_input_reports_itself(pileup_file, monkeypatch):
+    told = []
+
+    class Listener:
+        def start(self, description, total, unit):
+            told.append((description, total, unit))
+
+        def advance(self, steps=1, note=""):
+            told.append(steps)
+
+        def finish(self):
+            told.append("end")
+
+    source = open_sample(pileup_file)
+    quiet = source.list_files(Listener())
+    assert told == []
+    monkeypatch.setattr("hepdata.pipeline.pileup._LARGE", 0)
+    monkeypatch.setattr("hepdata.pipeline.pileup._MEGABYTE", 1)
+    assert source.list_files(Listener()) == quiet
+    assert told == [("hashing the input", quiet[0].bytes, "MB"), quiet[0].bytes, "end"]
+
+
 def test_empty_events_are_skipped_and_counted(write_delphes, make_particles, tmp_path):
     events = [make_particles(0 if number in (2, 5) else 20, number) for number in range(8)]
     summary = build_dataset(open_sample(write_delphes({"PF": events})), tmp_path / "dataset")

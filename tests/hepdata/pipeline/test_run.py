@@ -251,15 +251,16 @@ def test_skipping_does_not_move_events_between_splits(trackml_copy, tmp_path, un
 def test_a_build_that_skips_everything(trackml_copy, tmp_path):
     for path in trackml_copy.glob("*-hits.csv"):
         path.write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(JobError, match=r"no usable event \(.*found no hits"):
+    with pytest.raises(InputError, match=r"event000001000: found no usable event \(.*found no hits"):
         build_dataset(open_tracking(trackml_copy, SIXTY), tmp_path / "dataset", on_error="skip")
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
 
 
 def test_skipped_events_are_looked_at_again_when_asked_to_stop(trackml_copy, tmp_path, edit_csv):
     for path in trackml_copy.glob("*-hits.csv"):
         path.write_text(path.read_text().splitlines()[0] + "\n")
     source = open_tracking(trackml_copy, SIXTY)
-    with pytest.raises(JobError, match="no usable event"):
+    with pytest.raises(InputError, match="no usable event"):
         build_dataset(source, tmp_path / "dataset", on_error="skip")
     with pytest.raises(InputError, match="found no hits"):
         build_dataset(source, tmp_path / "dataset")

@@ -4,13 +4,14 @@ import functools
 import hashlib
 import http.server
 import importlib.util
+import socket
 import threading
 
 import pytest
 
 from hepdata.errors import InputError
 from hepdata.readers.delphes import survey_tree
-from hepdata.readers.delphes_files import checksum, find_files, name_of
+from hepdata.readers.delphes_files import checksum, find_files, name_of, size_of
 from hepdata.readers.delphes_presets import choose_branches
 from hepdata.readers.delphes_stream import EventStream
 
@@ -124,6 +125,17 @@ def test_http_that_does_not_answer(server):
         survey_tree(server.replace("pileup.root", "other.root"))
 
 
+@pytest.mark.parametrize("path", ["pileup.root", "folder", "*.root"])
+def test_a_server_that_is_not_there(path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/{path}"
+    with pytest.raises(
+        InputError, match=r"found no answer \(ClientConnectorError.*check the URL and the"
+    ):
+        survey_tree(*find_files([url]))
+
+
 @pytest.mark.skipif(importlib.util.find_spec("fsspec_xrootd") is not None, reason="the extra is installed")
 def test_xrootd_needs_its_extra():
     with pytest.raises(InputError, match=r"pip install 'hept\[xrootd\]'"):
@@ -157,3 +169,11 @@ def test_memory_urls_with_globs(pileup_file):
 
 def test_checksum_of_a_path(folder):
     assert checksum(str(folder / "a.root")) == (6, hashlib.sha256(b"a.root").hexdigest())
+
+
+def test_a_checksum_tells_how_far_it_is(tmp_path):
+    path = tmp_path / "large.root"
+    path.write_bytes(bytes(10_000_000))
+    parts = []
+    assert checksum(str(path), parts.append)[0] == size_of(str(path)) == sum(parts) == 10_000_000
+    assert len(parts) > 1
