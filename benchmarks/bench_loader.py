@@ -1,13 +1,16 @@
 """Reading clouds: against per-event pickles with torch.load, and against bare Arrow and h5py.
 
 Both sides read the same simulated clouds of the size of Tracking-6k, with pairs of the published definition,
-from a warm cache, in one process.
+from a warm cache, in one process. The pickles have every tensor of the published files, a neighbour graph
+among them (see `benchmarks.published_files`), and are read with torch.load as it comes. Last, a real training
+on such clouds, to see how long it waits for data.
 """
 
 from __future__ import annotations
 
 import resource
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,9 +25,13 @@ from benchmarks.ratio import Ratio, seconds
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.pipeline.run import SplitRule, build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, PairChoice, open_tracking
-from hepdata.simulate.trackml_files import simulate_files
+from hepdata.pipeline.tracking import TRACKING_PRESETS, PairChoice, TrackingConfig, open_tracking
+from hepdata.progress import Silent
+from hepdata.simulate.trackml_files import FIRST_EVENT, simulate_files
 from hepdata.storage.convert import convert_dataset
+from hept.config import load_config
+from hept.run_folder import RunFolder
+from hept.trainer import fit
 
 N_EVENTS = 2  # of ten sectors each
 HITS = 52_000  # the pixel hits of an event of Tracking-60k: 7,000 points a sector
@@ -40,12 +47,13 @@ def run() -> list[Ratio]:
         ratios.append(_opening(dataset, folder))
         ratios += _against_arrow(dataset, folder)
         ratios += _against_h5py(folder)
+        ratios.append(_waiting(folder))
     return ratios
 
 
 def _build(folder: Path) -> Dataset:
     simulate_files(folder / "raw", n_events=N_EVENTS, hits_per_event=HITS, seed=1)
-    config = replace(TRACKING_PRESETS["tracking-6k"], pairs=PairChoice("published"))
+    config = _config()
     rule = SplitRule(ranges=(("train", 0, 10**9),))
     build_dataset(open_tracking(folder / "raw", config), folder / "parquet", events_per_shard=1, splits=rule)
     for compression in ("gzip", "none"):
@@ -54,6 +62,10 @@ def _build(folder: Path) -> Dataset:
     for cloud in dataset["train"]:
         write_pickle(folder / f"data{cloud.event_id}_s{cloud.sector}.pt", cloud)
     return dataset
+
+
+def _config() -> TrackingConfig:
+    return replace(TRACKING_PRESETS["tracking-6k"], pairs=PairChoice("published"))
 
 
 def _against_pickles(dataset: Dataset, folder: Path, label: str) -> list[Ratio]:
@@ -184,6 +196,38 @@ def _memory(dataset: Dataset) -> list[Ratio]:
             f"{late:.0f} / {early:.0f} MB",
         ),
     ]
+
+
+def _waiting(folder: Path) -> Ratio:
+    """An epoch of the published model on one event's ten clouds: the trainer's own account of its waiting.
+
+    It logs waiting as a share of the epoch, validation included; here it is a share of the steps alone.
+    """
+    rule = SplitRule(ranges=(("train", 0, FIRST_EVENT), ("valid", FIRST_EVENT + 1, 10**9)))
+    build_dataset(open_tracking(folder / "raw", _config()), folder / "training", splits=rule)
+    steps = _Steps()
+    config = load_config("tracking-6k", ["epochs=1", "data.workers=2"])
+    fit(config, folder / "training", folder / "run", progress=steps, accelerator="cpu")
+    (row,) = RunFolder(folder / "run").read_rows("metrics")
+    waited = float(row["wait_for_data"]) * float(row["seconds"])
+    detail = f"{1e3 * waited / steps.n:.1f} ms / {1e3 * steps.seconds / steps.n:.0f} ms a step"
+    name = f"waiting for data vs a training step ({steps.n} steps, 2 workers)"
+    return Ratio(name, waited / steps.seconds, 0.05, "at most", detail)
+
+
+class _Steps(Silent):
+    """Listens to a training: how many steps, and how long from the beginning to the end of the last."""
+
+    def __init__(self) -> None:
+        self.n, self.seconds = 0, 0.0
+        self._begun = time.perf_counter()
+
+    def start(self, description: str, total: int, unit: str) -> None:  # noqa: ARG002
+        self._begun = time.perf_counter()
+
+    def advance(self, steps: int = 1, note: str = "") -> None:  # noqa: ARG002
+        self.n += steps
+        self.seconds = time.perf_counter() - self._begun
 
 
 def _size(batch: Batch) -> int:
