@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from hepdata.cloud import PointCloud
@@ -19,7 +20,7 @@ from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure, new_grid, save_figure
 from hepdata.pictures.event import draw_groups, draw_pileup
-from hepdata.pictures.histograms import Histogram, make_histogram
+from hepdata.pictures.histograms import Histogram, make_histogram, whole_edges
 from hepdata.progress import Progress, Silent
 
 # Numbers of things say nothing as a distribution.
@@ -92,8 +93,8 @@ def _draw_columns(histograms: list[Histogram], names: tuple[str, ...], note: str
     for title, is_label in (("features", False), ("labels", True)):
         kind = [histogram for histogram in histograms if histogram.column.is_label == is_label]
         if kind:
-            # A label by group would show the group again.
-            shown = ("all",) if is_label else names
+            # A label by group would show the group again; noise has no particle whose values to show.
+            shown = names if not is_label else names[1:] if names[0] == "noise" else ("all",)
             files.append(_draw_grid(kind, shown, f"{title} · {note}", out / f"{title}.png"))
     return files
 
@@ -160,14 +161,18 @@ def _draw_histogram(panel: Axes, histogram: Histogram, names: tuple[str, ...]) -
     """One panel; groups are normalised each to its own number, so that shapes compare."""
     colors = (ACCENT,) if len(names) == 1 else (REFERENCE, SIGNAL)
     centres = (histogram.edges[1:] + histogram.edges[:-1]) / 2
-    by_group = histogram.counts if len(names) > 1 else histogram.counts.sum(axis=0, keepdims=True)
+    by_group = _counts_of(histogram, names)
     for number, (name, color) in enumerate(zip(names, colors, strict=True)):
         counts = by_group[number]
         shares = counts / max(counts.sum(), 1)
         if histogram.is_bars:
             width = 0.8 / len(names)
             shift = (number - (len(names) - 1) / 2) * width
-            panel.bar(centres + shift, shares, width, color=color, label=name)
+            bars = panel.bar(centres + shift, shares, width, color=color, label=name)
+            if histogram.column.dtype == "bool":
+                # One of the two is often too small to be seen.
+                panel.bar_label(bars, [f"{share:.2%}" for share in shares], fontsize=7, color=INK)
+                panel.margins(y=0.15)
         else:
             panel.stairs(shares, histogram.edges, color=color, label=name, linewidth=1.3)
     column = histogram.column
@@ -179,8 +184,19 @@ def _draw_histogram(panel: Axes, histogram: Histogram, names: tuple[str, ...]) -
         panel.set_xticks([0, 1], ["no", "yes"])
     elif histogram.is_bars and len(centres) <= 12:
         panel.set_xticks(centres, [f"{centre:.0f}" for centre in centres])
+    elif not column.dtype.startswith("float") and not histogram.is_log:
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     panel.set_xlabel(f"{column.name} [{column.unit}]" if column.unit else column.name, color=INK)
     panel.set_ylabel("share", color=INK)
+
+
+def _counts_of(histogram: Histogram, names: tuple[str, ...]) -> NDArray[np.int64]:
+    """(len(names), B): every group, the particles alone, or all points together."""
+    if len(names) == len(histogram.counts):
+        return histogram.counts
+    if names == ("particle",):
+        return histogram.counts[1:]
+    return np.asarray(histogram.counts.sum(axis=0, keepdims=True))
 
 
 def _spans_decades(counts: NDArray[np.int64]) -> bool:
@@ -199,11 +215,17 @@ def _draw_sizes(sizes: _Sizes, note: str, path: Path) -> Path:
             drawn.append((name, np.concatenate(parts)))
     figure, panels = new_figure(len(drawn), panel_size=(4.2, 3.4))
     for panel, (name, values) in zip(panels, drawn, strict=True):
-        panel.hist(values, bins=40, color=ACCENT)
+        counts, edges = np.histogram(values, bins=whole_edges(values))
+        panel.stairs(counts, edges, fill=True, color=ACCENT)
         panel.set_xlabel(name, color=INK)
         panel.set_ylabel("count", color=INK)
-        if _spans_decades(np.histogram(values, bins=40)[0]):
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        # Room for a tick or two on either side: between them a single number would get fractions.
+        panel.set_xlim(edges[0] - 1, edges[-1] + 1)
+        if _spans_decades(counts):
             panel.set_yscale("log")
+        else:
+            panel.yaxis.set_major_locator(MaxNLocator(integer=True))
     panels[0].set_title(note, fontsize=9, loc="left", color=INK)
     return save_figure(figure, path)
 

@@ -62,3 +62,11 @@ def make_histogram(column: Column, statistics: ColumnStatistics, n_groups: int) 
         margin = 0.5 if high == low else 0.0
         edges = np.linspace(low - margin, high + margin, _N_BINS + 1)
     return Histogram(column, edges, is_log, is_bars, np.zeros((n_groups, len(edges) - 1), dtype=np.int64))
+
+
+def whole_edges(values: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Edges of at most 40 even bins around whole numbers, each holding as many of them as the others."""
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    width = -(-(high - low + 1) // _MOST_BARS)
+    n_bins = -(-(high - low + 1) // width)
+    return low - 0.5 + width * np.arange(n_bins + 1, dtype=np.float64)

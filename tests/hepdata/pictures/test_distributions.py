@@ -6,10 +6,11 @@ import pytest
 
 import hepdata
 from hepdata.errors import InputError
-from hepdata.pictures.distributions import plot_dataset
+from hepdata.pictures.distributions import _counts_of, _fill, plot_dataset
 from hepdata.pipeline.pileup import PileupSource, with_changes
 from hepdata.pipeline.run import SplitRule, build_dataset
 from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+from hepdata.progress import Silent
 
 
 def build_pileup(file, out, **changes):
@@ -58,3 +59,16 @@ def test_a_folder_that_cannot_be_made(pileup_file, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match="no folder can be made"):
         plot_dataset(dataset, tmp_path / "file" / "pictures")
+
+
+def test_labels_of_particles_leave_noise_out(trackml_events, tmp_path):
+    """Noise has pt 0 and η 0 in the files: no particle has."""
+    build_dataset(open_tracking(trackml_events, TRACKING_PRESETS["tracking-60k"]), tmp_path / "dataset")
+    dataset = hepdata.open_dataset(tmp_path / "dataset")
+    clouds = [dataset["train"][i] for i in range(len(dataset["train"]))]
+    assert any((cloud.particle_id == 0).any() for cloud in clouds)
+    histograms, _ = _fill(dataset, iter(clouds), Silent())
+    for name in ("pt", "particle_eta", "n_hits"):
+        shown = _counts_of(histograms[name], ("particle",))
+        values = np.concatenate([getattr(cloud, name)[cloud.particle_id != 0] for cloud in clouds])
+        np.testing.assert_array_equal(shown[0], np.histogram(values, bins=histograms[name].edges)[0])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hepdata.pictures.histograms import make_histogram
+from hepdata.pictures.histograms import make_histogram, whole_edges
 from hepdata.schema import Column
 from hepdata.storage.statistics import ColumnStatistics
 
@@ -58,3 +58,19 @@ def test_a_constant_column_and_values_that_are_not_finite():
 
 def test_a_column_without_values():
     assert make("float32", None, None).edges[0] == 0.0
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 0), (7, 7), (0, 39), (0, 40), (-3, 250), (9000, 12345)])
+def test_counts_get_bins_of_whole_numbers(low, high):
+    every = np.arange(low, high + 1)
+    edges = whole_edges(every)
+    counts = np.histogram(every, bins=edges)[0]
+    assert counts.sum() == len(every)
+    assert len(counts) <= 40
+    # Even: only the last bin may reach beyond the largest number.
+    assert len(set(counts[:-1].tolist())) <= 1
+    assert not np.isin(edges, every).any()
+
+
+def test_counts_of_nothing():
+    np.testing.assert_array_equal(whole_edges(np.empty(0, int)), [-0.5, 0.5])
