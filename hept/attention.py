@@ -17,10 +17,12 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from hept.backends import Backend, find_backend
 from hept.blocks import cut_into_blocks
 from hept.clouds import Clouds
+from hept.distances import Sharp, choose_step, reach_of_clouds
 from hept.periodic import lift_periodic
 from hept.tables import HashTables
 
@@ -117,10 +119,10 @@ class HEPTAttention(nn.Module):
         value = self._split(self.w_v(x))
         # Half precision would scramble hashes and distances; values and the linear layers around stand it.
         with torch.autocast(x.device.type, enabled=False):
-            query, key = self._query_and_key(x.to(coords.dtype), coords, clouds)
+            query, key, sharp = self._query_and_key(x.to(coords.dtype), coords, clouds)
             query_order, key_order = self.tables(query, key, coords, clouds)
             blocks = cut_into_blocks(clouds, self.block_size)
-            out = self.attend(query, key, value.to(query.dtype), query_order, key_order, blocks)
+            out = self.attend(query, key, value.to(query.dtype), query_order, key_order, blocks, sharp)
         return self.out_linear(out.to(value.dtype).movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
 
     def omega(self) -> Tensor:
@@ -128,19 +130,39 @@ class HEPTAttention(nn.Module):
         omega = self.omega_terms.sum(1).clamp(max=50).exp().sum(-1)
         return torch.stack([omega.select(1, i) for i in self.omega_of_coord], 1)
 
-    def _query_and_key(self, x: Tensor, coords: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
-        """(H, N, D) twice."""
-        query = self._split(self.w_q(x))
-        key = query if self.w_k is None else self._split(self.w_k(x))
+    def _query_and_key(
+        self, x: Tensor, coords: Tensor, clouds: Clouds
+    ) -> tuple[Tensor, Tensor, Sharp | None]:
+        """(H, N, D) twice, and which of their columns are sharp."""
         if self.kernel == "dot":
-            return _lift_dot(query, key, clouds)
-        place = (2 * self.omega()).sqrt().unsqueeze(1) * lift_periodic(coords, self.periods)  # (H, N, P)
-        query = torch.cat([query, place], -1)
-        return query, query if self.w_k is None else torch.cat([key, place], -1)
+            query = self._split(self.w_q(x))
+            key = query if self.w_k is None else self._split(self.w_k(x))
+            return *_lift_dot(query, key, clouds), None
+        place = lift_periodic(coords, self.periods)  # (N, P)
+        scale = (2 * self.omega()).sqrt()  # (H, P)
+        with torch.no_grad():
+            reach = scale.unsqueeze(1) * reach_of_clouds(place, clouds)  # (H, B, P)
+            sharp = choose_step(reach.amax(-1), place.shape[1], clouds)
+        joined = torch.cat([x, place], 1)
+        query = _project(self.w_q.weight, scale, joined)
+        return query, query if self.w_k is None else _project(self.w_k.weight, scale, joined), sharp
 
     def _split(self, rows: Tensor) -> Tensor:
         """(N, H·hidden_dim) to (H, N, hidden_dim)."""
         return rows.view(rows.shape[0], self.n_heads, rows.shape[1] // self.n_heads).movedim(1, 0)
+
+
+def _project(weight: Tensor, scale: Tensor, joined: Tensor) -> Tensor:
+    """[W x, √(2ω) ρ] of each head from [x, ρ] (N, hidden + P): (H, N, hidden + P).
+
+    One product writes both side by side; to join them afterwards would take as long as to compute them.
+    """
+    n_heads, n_coords = scale.shape
+    hidden = weight.shape[1]
+    feature = functional.pad(weight.view(n_heads, hidden, hidden), (0, n_coords))  # (H, hidden, hidden + P)
+    place = functional.pad(torch.diag_embed(scale), (hidden, 0))  # (H, P, hidden + P)
+    wide = torch.cat([feature, place], 1)
+    return (joined @ wide.flatten(0, 1).mT).view(joined.shape[0], *wide.shape[:2]).movedim(1, 0)
 
 
 def _lift_dot(query: Tensor, key: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:

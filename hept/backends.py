@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 from torch import Tensor
 
 from hept.blocks import Blocks
+from hept.distances import Sharp
 from hept.kernels_eager import attend_eager
 from hept.kernels_grouped import attend_grouped
 from hept.kernels_sdpa import attend_flex, attend_sdpa
@@ -34,6 +35,7 @@ class BlockAttention(Protocol):
         query_order: Tensor,
         key_order: Tensor,
         blocks: Blocks,
+        sharp: Sharp | None = None,
     ) -> Tensor:
         """See `hept.kernels_eager.attend_eager`."""
         ...

@@ -111,8 +111,8 @@ def sort_by(code: Tensor, value: Tensor, *, n_codes: float) -> Tensor:
     if value.dtype == torch.float32 and n_codes < 2**31:
         bits = value.contiguous().view(torch.int32)
         # Floats ascend with their bits taken as integers, once those of negative numbers are turned round.
-        ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-        return torch.sort((code << 32) + ascending.long(), dim=-1, stable=True).indices
+        ascending = (bits >> 31).bitwise_and_(0x7FFFFFFF).bitwise_xor_(bits)
+        return torch.sort((code << 32).add_(ascending), dim=-1, stable=True).indices
     order = torch.sort(value, dim=-1, stable=True).indices
     by_code = torch.sort(code.expand(value.shape).gather(-1, order), dim=-1, stable=True).indices
     return order.gather(-1, by_code)

@@ -10,13 +10,20 @@ from torch import Tensor
 from torch.nn import functional
 
 from hept.blocks import Blocks
+from hept.distances import Sharp
 
 # Added to the normalisation, so that a query without a key near it gives 0.
 EPSILON = 1e-20
 
 
 def attend_eager(
-    query: Tensor, key: Tensor, value: Tensor, query_order: Tensor, key_order: Tensor, blocks: Blocks
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_order: Tensor,
+    key_order: Tensor,
+    blocks: Blocks,
+    sharp: Sharp | None = None,  # noqa: ARG001
 ) -> Tensor:
     """Σ over tables and keys of the block of exp(−½‖q−k‖²)·v, divided by the same sum without v.
 
@@ -27,6 +34,8 @@ def attend_eager(
         query_order: (C, H, N) order of the queries in each table.
         key_order: (C, H, N) order of the keys.
         blocks: Cut of the sorted axis.
+        sharp: Columns of queries and keys in which float32 would cancel; not needed here, where distances
+            are taken in float64.
 
     Returns:
         (H, N, V).

@@ -5,35 +5,48 @@ group by group. Both are operators of torch, so that `torch.compile` and fake te
 
     w_ij = exp(−½‖q_i−k_j‖²)      [n_i, z_i] = Σ_j w_ij [v_j, 1]      out_i = n_i / z_i
 
-Axes: N points, H heads, C tables, D dimensions of a query, V of a value, K blocks, S slots, G blocks of a
-    group.
+Queries and keys have one table of rows each, from which a group takes all that it needs in one look-up.
+Behind the last point lies a row of zeros, for empty slots, which so add nothing to any sum.
+
+Axes: N points, H heads, C tables, D dimensions of a query, V of a value, W logit columns, K blocks, S slots,
+    G blocks of a group.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 from torch.utils.flop_counter import register_flop_formula
 
 from hept.blocks import Blocks
+from hept.distances import LARGEST_STEP, NEGLIGIBLE_STEP, Sharp, key_columns, query_columns
 from hept.kernels_eager import EPSILON
 
-# Kernel values of one group: 16 blocks of 100 in 8 + 4 + 4 bytes fill the second-level caches of two cores.
+# Kernel values of one group: 16 blocks of 100 and their rows fill the second-level caches of two cores.
 # A GPU wants few and large launches instead.
 GROUP_ELEMENTS = {"cpu": 160_000}
 GROUP_ELEMENTS_ELSEWHERE = 1 << 25
 
 
 def attend_grouped(
-    query: Tensor, key: Tensor, value: Tensor, query_order: Tensor, key_order: Tensor, blocks: Blocks
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_order: Tensor,
+    key_order: Tensor,
+    blocks: Blocks,
+    sharp: Sharp | None = None,
 ) -> Tensor:
-    """What `attend_eager` computes, fast and small on a CPU; the same arguments and result."""
-    out: Tensor = _attend(
-        query, key, value, query_order, key_order, blocks.position, blocks.is_filled, blocks.slot
-    )[0]
+    """What `attend_eager` computes, fast and small; the same arguments and result."""
+    n_sharp, step = (sharp.n_columns, sharp.step) if sharp is not None else (0, None)
+    slots = blocks.position, blocks.is_filled, blocks.slot
+    out: Tensor = _attend(query, key, value, query_order, key_order, *slots, n_sharp, step)[0]
     return out
 
 
@@ -46,25 +59,32 @@ def compute_forward(
     position: Tensor,
     is_filled: Tensor,
     slot: Tensor,
+    n_sharp: int,
+    step: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Outputs (H, N, V) and normalisations (H, N)."""
     n_tables, n_heads, n_points = query_order.shape
-    out = value.new_empty(value.shape)
-    total = value.new_empty(n_heads, n_points)
-    group = _Group(query, value, position)
-    sums = value.new_empty(n_tables * position.shape[0], position.shape[1], value.shape[-1] + 1)
-    for head in range(n_heads):
-        columns = _logit_columns(query[head], key[head])
-        v = _with_ones(value[head])
-        q_index, q_back = _slots(query_order[:, head], position, slot)
-        k_index, _ = _slots(key_order[:, head], position, slot)
-        v_index = _blank(k_index, is_filled, n_points)
-        for here in group.ranges(sums.shape[0]):
-            weight = group.weigh(*columns, q_index[here], k_index[here])
-            torch.bmm(weight, _rows(v, v_index[here]), out=sums[here])
-        summed = _return(sums, q_back)
-        torch.add(summed[:, -1], n_tables * EPSILON, out=total[head])
-        torch.div(summed[:, :-1], total[head].unsqueeze(-1), out=out[head])
+    out, total = _by_point(value), value.new_empty(n_heads, n_points)
+
+    def attend_head(head: int, room: _Room) -> None:
+        grid, dtype = _choose_grid(query, n_sharp, step, head)
+        q = room.join("query", query_columns(query[head].to(dtype), grid))
+        one = query.new_ones(n_points, 1, dtype=dtype)
+        k = room.join("key", [value[head], one, *key_columns(key[head].to(dtype), grid)])
+        q_slots, k_slots = (
+            _Slots.lay(order[:, head], position, is_filled, slot) for order in (query_order, key_order)
+        )
+        width, shape = q.shape[1], q_slots.points.shape
+        group = _Group(q, k, width=width, size=shape[1], room=room)
+        sums = room.take("sums", dtype, *shape, value.shape[-1] + 1)
+        for here in group.ranges(shape[0]):
+            weight, _, k_here = group.weigh(q_slots.points[here], k_slots.points[here])
+            torch.bmm(weight, k_here[..., :-width], out=sums[here])
+        summed = q_slots.add_up(sums)
+        total[head] = summed[:, -1].add_(n_tables * EPSILON)
+        out[head] = summed[:, :-1].div_(summed[:, -1:])
+
+    _over_heads(attend_head, value)
     return out, total
 
 
@@ -77,8 +97,10 @@ def _shape_forward(
     position: Tensor,  # noqa: ARG001
     is_filled: Tensor,  # noqa: ARG001
     slot: Tensor,  # noqa: ARG001
+    n_sharp: int,  # noqa: ARG001
+    step: Tensor | None,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor]:
-    return value.new_empty(value.shape), value.new_empty(query.shape[:2])
+    return _by_point(value), value.new_empty(query.shape[:2])
 
 
 def compute_backward(
@@ -93,38 +115,44 @@ def compute_backward(
     position: Tensor,
     is_filled: Tensor,
     slot: Tensor,
+    n_sharp: int,
+    step: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of queries, keys and values from that of the output."""
-    n_heads, n_points = total.shape
-    grads = query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
-    group = _Group(query, value, position)
-    n_blocks, size = query_order.shape[0] * position.shape[0], position.shape[1]
-    slots = [rows.new_empty(n_blocks, size, rows.shape[-1]) for rows in grads]
-    for head in range(n_heads):
-        columns = _logit_columns(query[head], key[head])
-        v = _with_ones(value[head])
+    grads = _by_point(query), _by_point(key), _by_point(value)
+    dim, n_values = query.shape[-1], value.shape[-1]
+
+    def pull_back_head(head: int, room: _Room) -> None:
+        grid, dtype = _choose_grid(query, n_sharp, step, head)
+        one = query.new_ones(query.shape[1], 1, dtype=dtype)
         # Gradient of [n, z], with out = n / z.
-        d_total = -(grad[head] * out[head]).sum(-1, keepdim=True)
-        d_sums = torch.cat([grad[head], d_total], -1).div_(total[head].unsqueeze(-1))
-        d_sums = functional.pad(d_sums, (0, 0, 0, 1))  # (N+1, V+1)
-        q_index, q_back = _slots(query_order[:, head], position, slot)
-        k_index, k_back = _slots(key_order[:, head], position, slot)
-        d_index, v_index = (_blank(index, is_filled, n_points) for index in (q_index, k_index))
-        for here in group.ranges(n_blocks):
-            weight = group.weigh(*columns, q_index[here], k_index[here])
-            d_q, d_k, d_v = (rows[here] for rows in slots)
-            d_sum = _rows(d_sums, d_index[here])  # (G, S, V+1)
-            torch.bmm(weight.mT, d_sum[..., :-1], out=d_v)
-            d_weight = torch.bmm(d_sum, _rows(v, v_index[here]).mT)  # (G, S, S)
-            d_logit = d_weight.mul_(weight.sub_(group.least))
-            # −½‖q−k‖² changes by (k−q)·dq and (q−k)·dk; differences are taken around the middle of the block.
-            q, k = _rows(query[head], q_index[here]), _rows(key[head], k_index[here])
-            middle = k[:, k.shape[1] // 2].unsqueeze(1).clone()
-            q, k = q.sub_(middle), k.sub_(middle)
-            torch.bmm(d_logit, k, out=d_q).sub_(q * d_logit.sum(2, keepdim=True))
-            torch.bmm(d_logit.mT, q, out=d_k).sub_(k.mul_(d_logit.sum(1).unsqueeze(-1)))
-        for rows, into, back in zip(slots, grads, (q_back, k_back, k_back), strict=True):
-            into[head] = _return(rows, back)
+        z = total[head].unsqueeze(1)
+        d_sums = grad[head] / z, -(grad[head] * out[head]).sum(1, keepdim=True) / z
+        q = room.join("query", [*d_sums, one, query[head], *query_columns(query[head].to(dtype), grid)])
+        k = room.join("key", [value[head], one, *key_columns(key[head].to(dtype), grid)])
+        q_slots, k_slots = (
+            _Slots.lay(order[:, head], position, is_filled, slot) for order in (query_order, key_order)
+        )
+        width, shape = k.shape[1] - n_values - 1, q_slots.points.shape
+        group = _Group(q, k, width=width, size=shape[1], room=room)
+        widths = {"d_q": dim + 1, "d_k": dim + 1, "d_v": n_values}
+        d_q, d_k, d_v = (room.take(name, dtype, *shape, columns) for name, columns in widths.items())
+        for here in group.ranges(shape[0]):
+            weight, q_here, k_here = group.weigh(q_slots.points[here], k_slots.points[here])
+            d_sum, v = q_here[..., : n_values + 1], k_here[..., : n_values + 1]
+            torch.bmm(weight.mT, d_sum[..., :-1], out=d_v[here])
+            d_logit = room.take("d_logit", dtype, *weight.shape)
+            # Below its least value the kernel is flat: an outlier's huge difference must meet an exact 0.
+            torch.bmm(d_sum, v.mT, out=d_logit).mul_(weight.sub_(group.least))
+            # −½‖q−k‖² changes by (k−q)·dq and (q−k)·dk: sums with [1, k] and with [1, q].
+            torch.bmm(d_logit, k_here[..., -dim - 1 :], out=d_q[here])
+            torch.bmm(d_logit.mT, q_here[..., n_values + 1 : n_values + dim + 2], out=d_k[here])
+        for into, rows, slots, own in ((grads[0], d_q, q_slots, query), (grads[1], d_k, k_slots, key)):
+            summed = slots.add_up(rows)
+            into[head] = summed[:, 1:].sub_(summed[:, :1] * own[head])
+        grads[2][head] = k_slots.add_up(d_v)
+
+    _over_heads(pull_back_head, value)
     return grads
 
 
@@ -140,30 +168,153 @@ def _shape_backward(
     position: Tensor,  # noqa: ARG001
     is_filled: Tensor,  # noqa: ARG001
     slot: Tensor,  # noqa: ARG001
+    n_sharp: int,  # noqa: ARG001
+    step: Tensor | None,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
+    return _by_point(query), _by_point(key), _by_point(value)
+
+
+def _over_heads(work: Callable[[int, _Room], None], value: Tensor) -> None:
+    """Do the work of each head (H, N, V), on a CPU in as many threads as torch would use.
+
+    A thread has some heads to itself. Torch's own threads would share every small operation instead, and wait
+    for each other thousands of times: twice as long on an idle machine, a hundred times on a busy one.
+    """
+    n_heads = value.shape[0]
+    n_threads = torch.get_num_threads() if value.device.type == "cpu" else 1
+    n_workers = min(n_threads, n_heads)
+    is_inference = torch.is_inference_mode_enabled()
+
+    def do_heads(first: int) -> None:
+        room = _Room(value)
+        for head in range(first, n_heads, n_workers):
+            work(head, room)
+
+    def do_heads_apart(first: int) -> None:
+        # All three are settings of a thread, and end with it.
+        torch.set_num_threads(n_threads // n_workers)
+        with torch.inference_mode(is_inference), torch.no_grad():
+            do_heads(first)
+
+    if n_workers == 1:
+        return do_heads(0)
+    try:
+        with ThreadPoolExecutor(n_workers) as pool:
+            list(pool.map(do_heads_apart, range(n_workers)))
+    finally:
+        # What threads that are still to come begin with.
+        torch.set_num_threads(n_threads)
+
+
+def _choose_grid(
+    query: Tensor, n_sharp: int, step: Tensor | None, head: int
+) -> tuple[Sharp | None, torch.dtype]:
+    """How one head's distances are computed: on its grid, or in float64 without one that is fine enough."""
+    if step is None or query.dtype == torch.float64:
+        return None, torch.float64
+    # Asking a GPU would make it wait; an outlier costs precision there.
+    if type(step) is Tensor and step.device.type == "cpu":
+        largest = float(step[head].max())
+        if largest > LARGEST_STEP:
+            return None, torch.float64
+        if largest <= NEGLIGIBLE_STEP:
+            return None, query.dtype
+    return Sharp(n_sharp, step[head]), query.dtype
+
+
+def _by_point(rows: Tensor) -> Tensor:
+    """Room for (H, N, D) with all heads of a point side by side, as the linear layers around want it."""
+    return rows.new_empty(rows.shape[1], rows.shape[0], rows.shape[2]).movedim(1, 0)
+
+
+class _Room:
+    """Memory that the heads use in turn: fresh memory costs more than what is computed in it.
+
+    Args:
+        like: Whose device and precision it has.
+
+    Attributes:
+        floor: The smallest logit whose exponential is a normal number of that precision.
+    """
+
+    def __init__(self, like: Tensor) -> None:
+        self.like = like
+        # Less would be subnormal, which costs a processor hundreds of cycles; it is far below EPSILON.
+        self.floor = 0.86 * math.log(torch.finfo(like.dtype).tiny)
+        self._taken: dict[tuple[str, torch.dtype], Tensor] = {}
+
+    def take(self, name: str, dtype: torch.dtype, *shape: int) -> Tensor:
+        """A tensor of any content, in the memory that had the name before."""
+        size = math.prod(shape)
+        memory = self._taken.get((name, dtype))
+        if memory is None or memory.shape[0] < size:
+            memory = self._taken[name, dtype] = self.like.new_empty(size, dtype=dtype)
+        return memory[:size].view(shape)
+
+    def join(self, name: str, columns: list[Tensor]) -> Tensor:
+        """Columns (N, …) side by side, in the precision of the last, and a row of zeros behind: (N+1, …)."""
+        n, widths = columns[0].shape[0], [part.shape[1] for part in columns]
+        rows = self.take(name, columns[-1].dtype, n + 1, sum(widths))
+        rows[-1] = 0.0
+        ends = accumulate(widths)
+        for part, width, end in zip(columns, widths, ends, strict=True):
+            rows[:-1, end - width : end] = part
+        return rows
+
+
+@dataclass(frozen=True)
+class _Slots:
+    """Where the points of one head lie in the blocks of its tables.
+
+    Attributes:
+        points: (C·K, S) the point of each slot, N in an empty one.
+        back: (C, N) the slot of each point in each table.
+    """
+
+    points: Tensor
+    back: Tensor
+
+    @classmethod
+    def lay(cls, order: Tensor, position: Tensor, is_filled: Tensor, slot: Tensor) -> _Slots:
+        """Lay out one head's order (C, N)."""
+        n_tables, n_points = order.shape
+        points = order.index_select(1, position.flatten()).view(n_tables, *position.shape)
+        points = points.masked_fill_(~is_filled, n_points).flatten(0, 1)
+        table = torch.arange(n_tables, device=order.device).unsqueeze(1) * position.numel()
+        back = torch.empty_like(order).scatter_(1, order, slot + table)
+        return cls(points, back)
+
+    def add_up(self, rows: Tensor) -> Tensor:
+        """Rows of slots (C·K, S, D), added over the tables, at the points: (N, D)."""
+        rows = rows.flatten(0, 1)
+        summed = rows.index_select(0, self.back[0])
+        for table in self.back[1:]:
+            summed += rows.index_select(0, table)
+        return summed
 
 
 class _Group:
     """Kernel values of a few blocks at a time, in reused memory.
 
+    Args:
+        query: (N+1, W and more) rows of the queries, which end with the logit columns.
+        key: The same of the keys.
+        width: Logit columns, W.
+        size: Slots of a block, S.
+        room: Memory.
+
     Attributes:
-        least: The smallest kernel value. Below, the kernel is flat: in the backward pass an outlier's huge
-            difference must meet an exact 0.
+        least: The smallest kernel value.
     """
 
-    def __init__(self, query: Tensor, value: Tensor, position: Tensor) -> None:
-        size, width = position.shape[1], query.shape[-1] + 2
+    def __init__(self, query: Tensor, key: Tensor, *, width: int, size: int, room: _Room) -> None:
+        self.query, self.key, self.width, self.floor = query, key, width, room.floor
         elements = GROUP_ELEMENTS.get(query.device.type, GROUP_ELEMENTS_ELSEWHERE)
         self.n_blocks = max(1, elements // size**2)
-        double = query.new_empty(0, dtype=torch.float64)
-        self.q = double.new_empty(self.n_blocks, size, width)
-        self.k = double.new_empty(self.n_blocks, size, width)
-        self.logit = double.new_empty(self.n_blocks, size, size)
-        self.weight = value.new_empty(self.n_blocks, size, size)
-        # exp of less is subnormal, which costs a processor hundreds of cycles; it is far below EPSILON.
-        self.floor = 0.86 * math.log(torch.finfo(value.dtype).tiny)
-        self.least = value.new_full((64,), self.floor).exp_()[0]
+        self._q = room.take("q", query.dtype, self.n_blocks, size, query.shape[1])
+        self._k = room.take("k", query.dtype, self.n_blocks, size, key.shape[1])
+        self._weight = room.take("weight", query.dtype, self.n_blocks, size, size)
+        self.least = query.new_full((64,), self.floor).exp_()[0]
 
     def ranges(self, n_blocks: int) -> list[slice]:
         """The groups of so many blocks."""
@@ -171,76 +322,30 @@ class _Group:
             slice(begin, min(begin + self.n_blocks, n_blocks)) for begin in range(0, n_blocks, self.n_blocks)
         ]
 
-    def weigh(self, query: Tensor, key: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
-        """Kernel values (G, S, S) from the columns of queries and keys (N, D+2) at the slots (G, S)."""
-        n = q_index.shape[0]
-        q, k = self.q[:n], self.k[:n]
-        torch.index_select(query, 0, q_index.flatten(), out=q.flatten(0, 1))
-        torch.index_select(key, 0, k_index.flatten(), out=k.flatten(0, 1))
-        logit = torch.bmm(q, k.mT, out=self.logit[:n])
-        return self.weight[:n].copy_(logit).clamp_(self.floor, 0.0).exp_()
-
-
-def _logit_columns(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    """[q, 1, −½q²] and [k, −½k², 1], whose product is −½‖q−k‖²: (N, D+2) twice, from (N, D).
-
-    In float32 the three terms cancel badly, by up to 0.6 with trained ω. In float64 they do not, and one
-    matrix product does it all.
-    """
-    dim = query.shape[1]
-    q, k = (rows.new_ones(rows.shape[0], dim + 2, dtype=torch.float64) for rows in (query, key))
-    for columns, rows, last in ((q, query, dim + 1), (k, key, dim)):
-        columns[:, :dim] = rows
-        torch.mul(columns[:, :dim].square().sum(-1), -0.5, out=columns[:, last])
-    return q, k
-
-
-def _slots(order: Tensor, position: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
-    """Of one head: the point of each slot (C·K, S), and the slot of each point in each table (C, N)."""
-    n_tables, n_points = order.shape
-    points = order.index_select(1, position.flatten()).view(-1, position.shape[1])
-    ranks = torch.empty_like(order)
-    ranks.scatter_(1, order, torch.arange(n_points, device=order.device).expand(order.shape))
-    table = torch.arange(n_tables, device=order.device).unsqueeze(1) * position.numel()
-    return points, slot.take(ranks) + table
-
-
-def _with_ones(value: Tensor) -> Tensor:
-    """[v, 1] of each point, and behind them [0, 0] for empty slots, which so have no weight: (N+1, V+1)."""
-    return functional.pad(functional.pad(value, (0, 1), value=1.0), (0, 0, 0, 1))
-
-
-def _blank(index: Tensor, is_filled: Tensor, n_points: int) -> Tensor:
-    """The points of slots (C·K, S), with the row behind the last point in empty slots."""
-    is_filled = is_filled.repeat(index.shape[0] // is_filled.shape[0], 1)
-    return torch.where(is_filled, index, n_points)
-
-
-def _rows(table: Tensor, index: Tensor) -> Tensor:
-    """Rows (N, D) at slots (G, S): (G, S, D)."""
-    # Several times faster than indexing by the same integers.
-    return table.index_select(0, index.flatten()).view(*index.shape, table.shape[1])
-
-
-def _return(slots: Tensor, back: Tensor) -> Tensor:
-    """Rows of slots (C·K, S, D), added over the tables, at the points: (N, D)."""
-    rows = slots.flatten(0, 1)
-    summed = rows.index_select(0, back[0])
-    for table in back[1:]:
-        summed += rows.index_select(0, table)
-    return summed
+    def weigh(self, q_points: Tensor, k_points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Kernel values (G, S, S) of the points in the slots (G, S), and the rows of both."""
+        n = q_points.shape[0]
+        q, k = self._q[:n], self._k[:n]
+        # Several times faster than indexing by the same integers.
+        torch.index_select(self.query, 0, q_points.flatten(), out=q.flatten(0, 1))
+        torch.index_select(self.key, 0, k_points.flatten(), out=k.flatten(0, 1))
+        logit = torch.bmm(q[..., -self.width :], k[..., -self.width :].mT, out=self._weight[:n])
+        return logit.clamp_(self.floor, 0.0).exp_(), q, k
 
 
 def _save(
     ctx: torch.autograd.function.FunctionCtx, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]
 ) -> None:
-    ctx.save_for_backward(*output, *inputs)
+    ctx.n_sharp = inputs[-2]  # type: ignore[attr-defined]
+    ctx.save_for_backward(*output, *inputs[:-2], inputs[-1])
 
 
 def _differentiate(
     ctx: torch.autograd.function.BackwardCFunction, grad: Tensor, _: Tensor
 ) -> tuple[Tensor | None, ...]:
-    return (*_pull_back(grad, *ctx.saved_tensors), None, None, None, None, None)
+    saved: tuple[Tensor | None, ...] = ctx.saved_tensors
+    n_sharp: int = ctx.n_sharp  # type: ignore[attr-defined]
+    return (*_pull_back(grad, *saved[:-1], n_sharp, saved[-1]), *[None] * 7)
 
 
 _attend = torch.library.custom_op("hept::grouped_attention", compute_forward, mutates_args=())

@@ -2,11 +2,11 @@
 
 Both compute softmax(q·k)·v and no sum over tables, so two things are added:
 
-    −½‖q−k‖² = [q, 1, −½q²] · [k, −½k², 1],   with [0, −10⁴, 1] in empty slots, which so have no weight
+    −½‖q−k‖² as one product of columns (see `hept.distances`), with a logit of −10⁴ in empty slots, which so
+    have no weight
 
 and what each table's softmax was divided by: for `sdpa` by a null key of logit 0, which collects 1/(1+Z) in a
-column of its own; for `flex` by the log-sum-exp that it returns. Distances are centred on the block's middle,
-in the precision of the inputs: for float32 that is less exact than the other back ends.
+column of its own; for `flex` by the log-sum-exp that it returns.
 
 Axes: N points, H heads, C tables, D dimensions of a query, V of a value, K blocks, S slots.
 """
@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from hept.blocks import Blocks
+from hept.distances import Sharp, key_columns, query_columns
 from hept.kernels_eager import EPSILON, gather_slots, return_to_points
 
 # A logit that no kernel gives and whose exponential is 0 in every precision.
@@ -27,10 +28,16 @@ NO_WEIGHT = -1e4
 
 
 def attend_sdpa(
-    query: Tensor, key: Tensor, value: Tensor, query_order: Tensor, key_order: Tensor, blocks: Blocks
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_order: Tensor,
+    key_order: Tensor,
+    blocks: Blocks,
+    sharp: Sharp | None = None,
 ) -> Tensor:
     """What `attend_eager` computes, by `scaled_dot_product_attention`; the same arguments and result."""
-    q, k = _logit_columns(query, key, query_order, key_order, blocks)
+    q, k = _logit_columns(query, key, query_order, key_order, blocks, sharp)
     v = gather_slots(value, key_order, blocks)  # (C, H, K, S, V)
     n_values = v.shape[-1]
     # Columns [v, 1, 0] and, for the null key, [0, 0, 1]: sums of the kernel, and what they were divided by.
@@ -49,10 +56,16 @@ def attend_sdpa(
 
 
 def attend_flex(
-    query: Tensor, key: Tensor, value: Tensor, query_order: Tensor, key_order: Tensor, blocks: Blocks
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_order: Tensor,
+    key_order: Tensor,
+    blocks: Blocks,
+    sharp: Sharp | None = None,
 ) -> Tensor:
     """What `attend_eager` computes, by FlexAttention; the same arguments and result. Fused on CUDA only."""
-    q, k = _logit_columns(query, key, query_order, key_order, blocks)
+    q, k = _logit_columns(query, key, query_order, key_order, blocks, sharp)
     v = gather_slots(value, key_order, blocks)  # (C, H, K, S, V)
     shape = q.shape[:-1]
     # Its kernels want head sizes that are powers of two.
@@ -68,20 +81,21 @@ def attend_flex(
 
 
 def _logit_columns(
-    query: Tensor, key: Tensor, query_order: Tensor, key_order: Tensor, blocks: Blocks
+    query: Tensor,
+    key: Tensor,
+    query_order: Tensor,
+    key_order: Tensor,
+    blocks: Blocks,
+    sharp: Sharp | None,
 ) -> tuple[Tensor, Tensor]:
-    """[q, 1, −½q²] and [k, −½k², 1] at the slots, around the block's middle: (C, H, K, S, D+2) twice."""
-    q = gather_slots(query, query_order, blocks)
-    k = gather_slots(key, key_order, blocks)
-    middle = k.narrow(-2, k.shape[-2] // 2, 1).detach()
-    q, k = q - middle, k - middle
+    """Columns at the slots whose product is the logit: (C, H, K, S, W) twice."""
+    q = gather_slots(torch.cat(query_columns(query, sharp), -1), query_order, blocks)
+    k = gather_slots(torch.cat(key_columns(key, sharp), -1), key_order, blocks)
+    # One more column, so that nothing in an empty slot can outweigh it.
     is_filled = blocks.is_filled.unsqueeze(-1)
     k = torch.where(is_filled, k, 0.0)
-    q_half, k_half = (-0.5 * rows.square().sum(-1, keepdim=True) for rows in (q, k))
-    k_half = torch.where(is_filled, k_half, NO_WEIGHT)
-    return torch.cat([q, torch.ones_like(q_half), q_half], -1), torch.cat(
-        [k, k_half, torch.ones_like(k_half)], -1
-    )
+    empty = torch.where(is_filled, 0.0, NO_WEIGHT).to(k.dtype).expand(*k.shape[:-1], 1)
+    return functional.pad(q, (0, 1), value=1.0), torch.cat([k, empty], -1)
 
 
 def _as_batch(rows: Tensor) -> Tensor:

@@ -84,17 +84,23 @@ class HashTables(nn.Module):
         codes = [(code, code) for code in self._codes_of_coords(coords, clouds)]
         if self.and_alpha is not None:
             codes += self._codes_of_projections(self.and_alpha.mT, query, key, clouds)
-        query_order = self._sort([code for code, _ in codes], query, clouds)
+        joined = self._join([code for code, _ in codes], clouds)
+        query_order = self._sort(joined, query, clouds)
         if key is query:
             return query_order, query_order
-        return query_order, self._sort([code for _, code in codes], key, clouds)
+        if self.and_alpha is not None:
+            joined = self._join([code for _, code in codes], clouds)
+        return query_order, self._sort(joined, key, clouds)
 
-    def _sort(self, codes: list[Tensor], z: Tensor, clouds: Clouds) -> Tensor:
-        # Mixed radix: (cloud, last code, …, first code).
-        joined = clouds.index.expand(self.n_tables, z.shape[0], -1)
+    def _join(self, codes: list[Tensor], clouds: Clouds) -> Tensor:
+        """The tuple (cloud, last code, …, first code) as one number of mixed radix: (C, H, N)."""
+        joined = clouds.index.expand(self.n_tables, self.alpha.shape[0], -1)
         for i in reversed(range(len(codes))):
             joined = joined * (self.regions.select(1, i).long() + 1).unsqueeze(-1) + codes[i]
-        base = (self.alpha.mT @ z.mT).movedim(1, 0)  # (C, H, N)
+        return joined
+
+    def _sort(self, joined: Tensor, z: Tensor, clouds: Clouds) -> Tensor:
+        base = (z @ self.alpha).permute(2, 0, 1)  # (C, H, N)
         return sort_by(joined, base, n_codes=clouds.n_clouds * self.n_regions * 2**self.n_codes)
 
     def _codes_of_coords(self, coords: Tensor, clouds: Clouds) -> list[Tensor]:

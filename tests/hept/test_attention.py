@@ -239,3 +239,23 @@ def test_autocast_keeps_hashing_and_distances_in_float32():
 def test_settings_that_fit_no_cloud_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         make(**settings)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_the_number_of_threads_changes_nothing(mode):
+    attention = make(dtype=torch.float32, backend="grouped")
+    x, coords = draw(300, dtype=torch.float32)
+    before, results = torch.get_num_threads(), []
+    try:
+        for n_threads in (1, 2, 5):
+            torch.set_num_threads(n_threads)
+            with mode():
+                out = attention(x, coords, one_cloud(300))
+            results.append(out.detach())
+            if out.requires_grad:
+                results[-1] = torch.autograd.grad(out.square().sum(), attention.w_k.weight)[0]
+            assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)
+    for result in results[1:]:
+        assert torch.allclose(result, results[0], rtol=1e-6)

@@ -50,7 +50,8 @@ def test_operations_are_those_counted_by_hand(backend):
     )
     cost = count_operations(model, n, 5, 3)
     width = hidden * heads
-    projections = n * 4 * hidden * width
+    # Values and outputs from hidden features; queries and keys with the coordinates beside them.
+    projections = n * 2 * hidden * width + n * 2 * (hidden + 3) ** 2 * heads
     hashing = 2 * n * width // hidden * (hidden + 3) * tables
     blocks = tables * heads * (n // size + 1) * size**2 * (2 * hidden + 3)
     assert cost.parts["attention"] == layers * (projections + hashing + blocks)

@@ -122,8 +122,9 @@ with FakeTensorMode():
     orders = [torch.empty(c, h, n, dtype=torch.int64, device="cuda") for _ in range(2)]
     position = torch.empty(k, s, dtype=torch.int64, device="cuda")
     blocks = position, position > 0, torch.empty(n, dtype=torch.int64, device="cuda")
-    out, total = compute_forward(*rows, *orders, *blocks)
-    grads = compute_backward(out, out, total, *rows, *orders, *blocks)
+    sharp = 2, torch.empty(h, n, device="cuda")
+    out, total = compute_forward(*rows, *orders, *blocks, *sharp)
+    grads = compute_backward(out, out, total, *rows, *orders, *blocks, *sharp)
     assert [g.shape for g in grads] == [r.shape for r in rows]
 print("passed")
 """
