@@ -13,7 +13,7 @@ import fsspec
 from hepdata.errors import InputError, missing_extra
 
 _EXTRAS = {"root": ("fsspec-xrootd", "xrootd"), "http": ("aiohttp", "http"), "https": ("aiohttp", "http")}
-_CHUNK = 1 << 22
+_CHUNK = 1 << 20
 
 
 def find_files(inputs: Sequence[str]) -> list[str]:
@@ -82,12 +82,14 @@ def checksum(location: str, advance: Callable[[int], None] | None = None) -> tup
     """Size in bytes and SHA-256 of a file; `advance` is told of every part of it."""
     digest = hashlib.sha256()
     size = 0
+    # One buffer for all parts: fresh memory costs about as much as reading.
+    chunk = memoryview(bytearray(_CHUNK))
     with open_binary(location) as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
+        while n_read := file.readinto(chunk):
+            digest.update(chunk[:n_read])
+            size += n_read
             if advance is not None:
-                advance(len(chunk))
+                advance(n_read)
     return size, digest.hexdigest()
 
 

@@ -1,5 +1,8 @@
 """Streams: every entry once and in order whatever the step, baskets decompressed once, damage contained."""
 
+import os
+import signal
+import weakref
 from pathlib import Path
 
 import awkward as ak
@@ -121,3 +124,44 @@ def test_a_file_that_went_away(pileup_file, tmp_path):
     branches = choose_branches("auto", survey.contents, survey.classes, pileup_file)
     with pytest.raises(InputError, match="no such file"):
         stream_of(str(tmp_path / "gone.root"), branches, labelled=True, step_bytes=10**6)
+
+
+def test_no_more_than_two_tables_are_alive(pileup_file):
+    alive = []
+    stream = open_stream(pileup_file, 1)
+    whole = stream._read
+
+    def read(begin, end):
+        table = whole(begin, end)
+        alive.append(weakref.ref(table))
+        return table
+
+    stream._read = read
+    for table in stream.read(0, 12):
+        del table
+        assert sum(one() is not None for one in alive) <= 2
+    assert len(alive) == 12
+
+
+def test_a_reading_that_is_given_up_does_not_disturb_the_next(pileup_file):
+    stream = open_stream(pileup_file, 1)
+    given_up = stream.read(0, 12)
+    assert next(given_up).first == 0
+    given_up.close()
+    assert [table.first for table in stream.read(5, 8)] == [5, 6, 7]
+
+
+def test_a_forked_process_has_a_thread_of_its_own(pileup_file):
+    survey = survey_tree(str(pileup_file))
+    branches = choose_branches("auto", survey.contents, survey.classes, pileup_file)
+
+    def count():
+        stream = stream_of(str(pileup_file), branches, labelled=True, step_bytes=1)
+        return sum(len(table.columns["pt"]) for table in stream.read(0, 12))
+
+    expected = count()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if count() == expected else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
