@@ -6,6 +6,7 @@ in parallel and hand tensors over without copying them through shared memory.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +20,7 @@ from hepdata.errors import InputError
 from hepdata.loader.batch import Batch
 from hepdata.loader.collate import BatchLayout, collate
 from hepdata.loader.plan import EpochPlan
-from hepdata.storage.threads import small_work
+from hepdata.storage.threads import small_work, submit
 
 if TYPE_CHECKING:
     from hepdata.loader.split import Split
@@ -45,7 +46,8 @@ class Loader:
         prefetch: Batches read ahead; 0 reads in the caller's thread.
         pin_memory: Whether batches lie in page-locked memory, where there is a GPU.
 
-    At most `prefetch + max(workers, 1) + 1` batches are in memory at a time.
+    At most `prefetch + max(workers, 1) + 1` batches are in memory at a time, and the memory of two more that
+    is kept for the next ones.
     """
 
     def __init__(
@@ -126,15 +128,18 @@ class Loader:
         waiting: deque[Future[Batch]] = deque()
         todo = iter(steps)
         pool = ThreadPoolExecutor(n_threads, thread_name_prefix="hepdata-loader")
+        # Held here: when the interpreter ends, it empties modules before it closes an iteration left open.
+        is_ending = sys.is_finalizing
         try:
             while True:
                 while len(waiting) < n_threads + self.prefetch and (step := next(todo, None)) is not None:
-                    waiting.append(pool.submit(self.read_batch, step))
+                    waiting.append(submit(pool, self.read_batch, step))
                 if not waiting:
                     return
                 yield waiting.popleft().result()
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            if not is_ending():
+                pool.shutdown(wait=True, cancel_futures=True)
 
     def _identity(self) -> dict[str, object]:
         plan = self.plan

@@ -18,8 +18,10 @@ class LocalFile:
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)
         self.size = os.fstat(self._descriptor).st_size
-        # Runs once: by hand, or when the last reader is gone.
+        # Runs once: by hand, or when the last reader is gone. Not when the interpreter ends: threads may be
+        # reading still, and the system closes the file after them.
         self._close = weakref.finalize(self, os.close, self._descriptor)
+        self._close.atexit = False
 
     def read(self, offset: int, length: int) -> bytes:
         """`length` bytes at `offset`; fewer where the file ends before."""

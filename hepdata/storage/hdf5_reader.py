@@ -22,7 +22,7 @@ from hepdata.storage.checksum import sum_words
 from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.place import Place
 from hepdata.storage.reader import ROW_DTYPE, damaged, missing
-from hepdata.storage.threads import LARGE, small_work
+from hepdata.storage.threads import LARGE, small_work, submit
 
 # What h5py raises for bytes that make no sense, depending on where they lie.
 H5_ERRORS = (OSError, EOFError, KeyError, ValueError, RuntimeError, TypeError, UnicodeDecodeError)
@@ -106,7 +106,7 @@ class Hdf5Shard:
             return _read_and_sum(self._bytes, offset, values)
         # A multiple of eight values, so that no word is cut in two.
         half = len(values) // 16 * 8
-        task = beside.submit(_read_and_sum, self._bytes, offset, values[:half])
+        task = submit(beside, _read_and_sum, self._bytes, offset, values[:half])
         rest = _read_and_sum(self._bytes, offset + half * values.itemsize, values[half:])
         return (task.result() + rest) % 2**64
 

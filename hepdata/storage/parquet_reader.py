@@ -22,7 +22,7 @@ from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.pages import INDEX_DTYPE, decode_page
 from hepdata.storage.place import Place
 from hepdata.storage.reader import ROW_DTYPE, damaged, missing
-from hepdata.storage.threads import LARGE, small_work
+from hepdata.storage.threads import LARGE, small_work, submit
 
 ROWS_KEY = b"hept.rows"
 INDEX_KEY = b"hept.index"
@@ -56,7 +56,7 @@ class ParquetShard:
         """The named arrays of one cloud, each page checked against its CRC."""
         pages = self._fetch(row, names)
         large = [name for name in names if pages[name][1][RAW] >= LARGE]
-        tasks = {name: beside.submit(self._decode, name, *pages[name]) for name in large} if beside else {}
+        tasks = {name: submit(beside, self._decode, name, *pages[name]) for name in large} if beside else {}
         for name in large:
             self._check(row, name, *pages[name])
         arrays = {name: self._decode(name, *pages[name]) for name in large if name not in tasks}

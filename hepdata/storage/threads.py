@@ -8,10 +8,14 @@ than the pages. `small_work` lets one thread at a time do these, while others ar
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 # Bytes of an array from which it is worth another thread's attention.
 LARGE = 2**20
@@ -58,6 +62,19 @@ def side_thread() -> Iterator[Executor | None]:
         yield shared.side
     finally:
         shared.side_is_taken.release()
+
+
+def submit(pool: Executor, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+    """Give work to a pool, or do it here and now where the interpreter is ending and takes no more."""
+    try:
+        return pool.submit(work, *args, **kwargs)
+    except RuntimeError:
+        done: Future[_T] = Future()
+        try:
+            done.set_result(work(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
 
 def _n_cores() -> int:

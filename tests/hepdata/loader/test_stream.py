@@ -1,5 +1,7 @@
 """Batches: the right tensors, in the right order, for any number of workers, and after a resume."""
 
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -176,6 +178,31 @@ def test_threads_end_with_the_iteration(split):
     next(stream)
     stream.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("hepdata-loader")]
+
+
+ENDINGS = {
+    "left by break": "for batch in split.loader(workers=2): break",
+    "held by a variable": "stream = iter(split.loader(workers=2)); next(stream)",
+    "held by a cycle": "held = [iter(split.loader(workers=2))]; next(held[0]); held.append(held)",
+    "clouds held": "clouds = [split[0], split[1]]",
+    # After the end of all threads: none can be started any more.
+    "read at exit": "split[0]; atexit.register(lambda: [split[1], *split.loader(workers=2)])",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_interpreter_ends_in_silence(split, ending):
+    """Whatever is under way when a script ends, nothing is printed about it."""
+    script = f"""
+import atexit
+import hepdata, torch
+split = hepdata.open_dataset({str(split.place.location)!r})["train"]
+{ENDINGS[ending]}
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_at_most_so_many_batches_are_read_ahead(split, monkeypatch):
