@@ -72,8 +72,8 @@ def measure_speed(place: Path) -> list[Ratio]:
             "at most",
             f"{100 / bare:.0f} → {100 / clouds:.0f} events/s",
         ),
-        # Bare reading writes nothing: making a cloud, compressing, hashing and writing it take longer than
-        # reading it, so that reading ahead hides the reading only. The goal is the one of reading, and not reached.
+        # Bare reading writes nothing: making, compressing, hashing and writing a cloud take longer than the
+        # reading that they hide. The goal is the one of reading, and not reached.
         Ratio(
             "whole pileup build / uproot's bare reading, time, 100 × 10k points",
             whole / bare,
