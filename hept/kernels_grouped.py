@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -27,6 +26,7 @@ from torch.utils.flop_counter import register_flop_formula
 from hept.blocks import Blocks
 from hept.distances import LARGEST_STEP, NEGLIGIBLE_STEP, Sharp, key_columns, query_columns
 from hept.kernels_eager import EPSILON
+from hept.threads import share_out
 
 # Kernel values of one group: 16 blocks of 100 and their rows fill the second-level caches of two cores.
 # A GPU wants few and large launches instead.
@@ -175,35 +175,15 @@ def _shape_backward(
 
 
 def _over_heads(work: Callable[[int, _Room], None], value: Tensor) -> None:
-    """Do the work of each head (H, N, V), on a CPU in as many threads as torch would use.
+    """Do the work of each head (H, N, V), some heads in each thread."""
 
-    A thread has some heads to itself. Torch's own threads would share every small operation instead, and wait
-    for each other thousands of times: twice as long on an idle machine, a hundred times on a busy one.
-    """
-    n_heads = value.shape[0]
-    n_threads = torch.get_num_threads() if value.device.type == "cpu" else 1
-    n_workers = min(n_threads, n_heads)
-    is_inference = torch.is_inference_mode_enabled()
-
-    def do_heads(first: int) -> None:
+    @torch.no_grad()
+    def do_some(heads: range) -> None:
         room = _Room(value)
-        for head in range(first, n_heads, n_workers):
+        for head in heads:
             work(head, room)
 
-    def do_heads_apart(first: int) -> None:
-        # All three are settings of a thread, and end with it.
-        torch.set_num_threads(n_threads // n_workers)
-        with torch.inference_mode(is_inference), torch.no_grad():
-            do_heads(first)
-
-    if n_workers == 1:
-        return do_heads(0)
-    try:
-        with ThreadPoolExecutor(n_workers) as pool:
-            list(pool.map(do_heads_apart, range(n_workers)))
-    finally:
-        # What threads that are still to come begin with.
-        torch.set_num_threads(n_threads)
+    share_out(do_some, value.shape[0], value.device)
 
 
 def _choose_grid(

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hept.threads import share_out
+
 GROUP = 16
 TILE = 2048
 CHUNK = 128
@@ -74,9 +76,16 @@ def average_precision_at_k(embeddings: Tensor, particle_id: Tensor, is_query: Te
     found_k = torch.zeros(len(queries), dtype=torch.float64)
     found_fixed = torch.zeros(len(queries), dtype=torch.float64)
     cloud = _Cloud(x, particle)
-    for begin in range(0, len(queries), CHUNK):
-        rows = slice(begin, begin + CHUNK)
-        found_k[rows], found_fixed[rows] = cloud.count_found(queries[rows], n_partners[queries[rows]])
+
+    def count_chunks(chunks: range) -> None:
+        # One buffer for all products: fresh memory costs more than filling it.
+        buffer = torch.empty(CHUNK * TILE)
+        for chunk in chunks:
+            rows = slice(chunk * CHUNK, (chunk + 1) * CHUNK)
+            asked = queries[rows]
+            found_k[rows], found_fixed[rows] = cloud.count_found(asked, n_partners[asked], buffer)
+
+    share_out(count_chunks, -(-len(queries) // CHUNK), x.device)
     k_all = n_partners[queries].double()
     return Retrieval(
         ap=float((found_k / k_all).mean()),
@@ -101,14 +110,12 @@ class _Cloud:
         # |b|² − 2 a·b as one product of [−2a, 1] and [b, |b|²].
         right = torch.cat([self.near, self.square[:, None]], 1)
         self.tiles = [tile.T.contiguous() for tile in torch.split(right, TILE)]  # (D + 1, TILE) each
-        # One buffer for all products: fresh memory costs more than filling it.
-        self._buffer = torch.empty(CHUNK * TILE)
 
-    def count_found(self, queries: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    def count_found(self, queries: Tensor, k: Tensor, buffer: Tensor) -> tuple[Tensor, Tensor]:
         """(Q,) partners among the k nearest, and among the `FIXED_K` nearest."""
         fixed = torch.full_like(k, min(FIXED_K, self.n_points - 1))
         n_wanted = max(int(k.max()), FIXED_K) + SPARE
-        candidates, reach = self._candidates(queries, n_wanted)  # (Q, K), (Q,)
+        candidates, reach = self._candidates(queries, n_wanted, buffer)  # (Q, K), (Q,)
         a = self.x[queries]
         distance = (self.x[candidates] - a[:, None]).square().sum(2)
         distance.masked_fill_(candidates == queries[:, None], torch.inf)
@@ -120,23 +127,25 @@ class _Cloud:
         found[0][rows], found[1][rows] = self._count_whole(queries[rows], k[rows], fixed[rows])
         return found[0], found[1]
 
-    def _candidates(self, queries: Tensor, n_wanted: int) -> tuple[Tensor, Tensor]:
+    def _candidates(self, queries: Tensor, n_wanted: int, buffer: Tensor) -> tuple[Tensor, Tensor]:
         """Points that are probably nearest, and the distance² below which no other point can be."""
         if n_wanted >= self.n_points:
             everything = torch.arange(self.n_points).expand(len(queries), -1)
             return everything, torch.full((len(queries),), torch.inf, dtype=torch.float64)
-        points, nearest_outside = self._members_of_nearest_groups(queries, n_wanted)
+        points, nearest_outside = self._members_of_nearest_groups(queries, n_wanted, buffer)
         a, square = self.near[queries], self.square[queries].double()
         rows = self.near.index_select(0, points.flatten()).view(*points.shape, -1)
         distance, position = (rows - a[:, None]).square_().sum(2).topk(n_wanted, dim=1, largest=False)
         reach = torch.minimum(distance[:, -1].double(), nearest_outside.double() + square)
         return points.gather(1, position), reach - ROUNDING * (reach.abs() + square)
 
-    def _members_of_nearest_groups(self, queries: Tensor, n_wanted: int) -> tuple[Tensor, Tensor]:
+    def _members_of_nearest_groups(
+        self, queries: Tensor, n_wanted: int, buffer: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """(Q, n_wanted · GROUP) points, and the smallest value of the last group among them."""
         a = self.near[queries]
         left = torch.cat([-2 * a, torch.ones(len(a), 1)], 1)
-        product = self._buffer[: len(a) * TILE].view(len(a), TILE)
+        product = buffer[: len(a) * TILE].view(len(a), TILE)
         minima = []
         for tile in self.tiles:
             torch.mm(left, tile, out=product)  # squared distance less |a|²
