@@ -15,9 +15,10 @@ Axes: N points, H heads, C tables, D dimensions of a query, V of a value, W logi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,6 +66,7 @@ def compute_forward(
     """Outputs (H, N, V) and normalisations (H, N)."""
     n_tables, n_heads, n_points = query_order.shape
     out, total = _by_point(value), value.new_empty(n_heads, n_points)
+    n_values = value.shape[-1]
 
     def attend_head(head: int, room: _Room) -> None:
         grid, dtype = _choose_grid(query, n_sharp, step, head)
@@ -74,12 +76,11 @@ def compute_forward(
         q_slots, k_slots = (
             _Slots.lay(order[:, head], position, is_filled, slot) for order in (query_order, key_order)
         )
-        width, shape = q.shape[1], q_slots.points.shape
-        group = _Group(q, k, width=width, size=shape[1], room=room)
-        sums = room.take("sums", dtype, *shape, value.shape[-1] + 1)
-        for here in group.ranges(shape[0]):
-            weight, _, k_here = group.weigh(q_slots.points[here], k_slots.points[here])
-            torch.bmm(weight, k_here[..., :-width], out=sums[here])
+        sums = room.take("sums", dtype, *q_slots.shape, n_values + 1)
+        groups = _Groups(q, k, width=q.shape[1], size=q_slots.shape[1], room=room)
+        for group, q_points, k_points, into in groups.cut(q_slots, k_slots, sums):
+            weight = group.weigh(q_points, k_points)
+            torch.bmm(weight, group.k[..., : n_values + 1], out=into)
         summed = q_slots.add_up(sums)
         total[head] = summed[:, -1].add_(n_tables * EPSILON)
         out[head] = summed[:, :-1].div_(summed[:, -1:])
@@ -133,20 +134,19 @@ def compute_backward(
         q_slots, k_slots = (
             _Slots.lay(order[:, head], position, is_filled, slot) for order in (query_order, key_order)
         )
-        width, shape = k.shape[1] - n_values - 1, q_slots.points.shape
-        group = _Group(q, k, width=width, size=shape[1], room=room)
         widths = {"d_q": dim + 1, "d_k": dim + 1, "d_v": n_values}
-        d_q, d_k, d_v = (room.take(name, dtype, *shape, columns) for name, columns in widths.items())
-        for here in group.ranges(shape[0]):
-            weight, q_here, k_here = group.weigh(q_slots.points[here], k_slots.points[here])
-            d_sum, v = q_here[..., : n_values + 1], k_here[..., : n_values + 1]
-            torch.bmm(weight.mT, d_sum[..., :-1], out=d_v[here])
-            d_logit = room.take("d_logit", dtype, *weight.shape)
+        d_q, d_k, d_v = (room.take(name, dtype, *q_slots.shape, width) for name, width in widths.items())
+        width = k.shape[1] - n_values - 1
+        groups = _Groups(q, k, width=width, size=q_slots.shape[1], room=room)
+        for group, q_points, k_points, to_q, to_k, to_v in groups.cut(q_slots, k_slots, d_q, d_k, d_v):
+            weight = group.weigh(q_points, k_points)
+            d_sum, v = group.q[..., : n_values + 1], group.k[..., : n_values + 1]
+            torch.bmm(weight.mT, d_sum[..., :-1], out=to_v)
             # Below its least value the kernel is flat: an outlier's huge difference must meet an exact 0.
-            torch.bmm(d_sum, v.mT, out=d_logit).mul_(weight.sub_(group.least))
+            d_logit = torch.bmm(d_sum, v.mT, out=group.product).mul_(weight.sub_(groups.least))
             # −½‖q−k‖² changes by (k−q)·dq and (q−k)·dk: sums with [1, k] and with [1, q].
-            torch.bmm(d_logit, k_here[..., -dim - 1 :], out=d_q[here])
-            torch.bmm(d_logit.mT, q_here[..., n_values + 1 : n_values + dim + 2], out=d_k[here])
+            torch.bmm(d_logit, group.k[..., -dim - 1 :], out=to_q)
+            torch.bmm(d_logit.mT, group.q[..., n_values + 1 : n_values + dim + 2], out=to_k)
         for into, rows, slots, own in ((grads[0], d_q, q_slots, query), (grads[1], d_k, k_slots, key)):
             summed = slots.add_up(rows)
             into[head] = summed[:, 1:].sub_(summed[:, :1] * own[head])
@@ -247,22 +247,24 @@ class _Slots:
     """Where the points of one head lie in the blocks of its tables.
 
     Attributes:
-        points: (C·K, S) the point of each slot, N in an empty one.
+        points: (C·K·S,) the point of each slot, N in an empty one.
         back: (C, N) the slot of each point in each table.
+        shape: (C·K, S).
     """
 
     points: Tensor
     back: Tensor
+    shape: tuple[int, int]
 
     @classmethod
     def lay(cls, order: Tensor, position: Tensor, is_filled: Tensor, slot: Tensor) -> _Slots:
         """Lay out one head's order (C, N)."""
         n_tables, n_points = order.shape
         points = order.index_select(1, position.flatten()).view(n_tables, *position.shape)
-        points = points.masked_fill_(~is_filled, n_points).flatten(0, 1)
+        points = points.masked_fill_(~is_filled, n_points)
         table = torch.arange(n_tables, device=order.device).unsqueeze(1) * position.numel()
         back = torch.empty_like(order).scatter_(1, order, slot + table)
-        return cls(points, back)
+        return cls(points.flatten(), back, (n_tables * position.shape[0], position.shape[1]))
 
     def add_up(self, rows: Tensor) -> Tensor:
         """Rows of slots (C·K, S, D), added over the tables, at the points: (N, D)."""
@@ -273,8 +275,8 @@ class _Slots:
         return summed
 
 
-class _Group:
-    """Kernel values of a few blocks at a time, in reused memory.
+class _Groups:
+    """The blocks of one head, a few at a time, in reused memory.
 
     Args:
         query: (N+1, W and more) rows of the queries, which end with the logit columns.
@@ -288,29 +290,50 @@ class _Group:
     """
 
     def __init__(self, query: Tensor, key: Tensor, *, width: int, size: int, room: _Room) -> None:
-        self.query, self.key, self.width, self.floor = query, key, width, room.floor
+        self.query, self.key, self.width, self.size, self.room = query, key, width, size, room
         elements = GROUP_ELEMENTS.get(query.device.type, GROUP_ELEMENTS_ELSEWHERE)
         self.n_blocks = max(1, elements // size**2)
-        self._q = room.take("q", query.dtype, self.n_blocks, size, query.shape[1])
-        self._k = room.take("k", query.dtype, self.n_blocks, size, key.shape[1])
-        self._weight = room.take("weight", query.dtype, self.n_blocks, size, size)
-        self.least = query.new_full((64,), self.floor).exp_()[0]
+        self.least = query.new_full((64,), room.floor).exp_()[0]
 
-    def ranges(self, n_blocks: int) -> list[slice]:
-        """The groups of so many blocks."""
-        return [
-            slice(begin, min(begin + self.n_blocks, n_blocks)) for begin in range(0, n_blocks, self.n_blocks)
-        ]
+    def cut(self, q_slots: _Slots, k_slots: _Slots, *rows: Tensor) -> Iterator[tuple[Any, ...]]:
+        """Each group with its points on both sides, and its part of the rows of slots (C·K, S, …)."""
+        n = self.n_blocks
+        points = [torch.split(side.points, n * self.size) for side in (q_slots, k_slots)]
+        groups: dict[int, _Group] = {}
+        for parts in zip(*points, *(torch.split(each, n) for each in rows), strict=True):
+            length = parts[-1].shape[0]
+            # All groups but the last are alike.
+            if length not in groups:
+                groups[length] = _Group(self, length)
+            yield groups[length], *parts
 
-    def weigh(self, q_points: Tensor, k_points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Kernel values (G, S, S) of the points in the slots (G, S), and the rows of both."""
-        n = q_points.shape[0]
-        q, k = self._q[:n], self._k[:n]
+
+class _Group:
+    """Room for the rows and kernel values of so many blocks.
+
+    Attributes:
+        q: (G, S, …) rows of the queries.
+        k: (G, S, …) rows of the keys.
+        product: (G, S, S) of any content.
+    """
+
+    def __init__(self, of: _Groups, length: int) -> None:
+        self.of, dtype = of, of.query.dtype
+        self.q = of.room.take("q", dtype, length, of.size, of.query.shape[1])
+        self.k = of.room.take("k", dtype, length, of.size, of.key.shape[1])
+        self.product = of.room.take("product", dtype, length, of.size, of.size)
+        self._weight = of.room.take("weight", dtype, length, of.size, of.size)
+        # Views that every group needs, made once: each costs as much as a small operation.
+        self._q_rows, self._k_rows = self.q.flatten(0, 1), self.k.flatten(0, 1)
+        self._q_logit, self._k_logit = self.q[..., -of.width :], self.k[..., -of.width :].mT
+
+    def weigh(self, q_points: Tensor, k_points: Tensor) -> Tensor:
+        """Kernel values (G, S, S) of the points in the slots (G·S,), whose rows are laid down."""
         # Several times faster than indexing by the same integers.
-        torch.index_select(self.query, 0, q_points.flatten(), out=q.flatten(0, 1))
-        torch.index_select(self.key, 0, k_points.flatten(), out=k.flatten(0, 1))
-        logit = torch.bmm(q[..., -self.width :], k[..., -self.width :].mT, out=self._weight[:n])
-        return logit.clamp_(self.floor, 0.0).exp_(), q, k
+        torch.index_select(self.of.query, 0, q_points, out=self._q_rows)
+        torch.index_select(self.of.key, 0, k_points, out=self._k_rows)
+        logit = torch.bmm(self._q_logit, self._k_logit, out=self._weight)
+        return logit.clamp_(self.of.room.floor, 0.0).exp_()
 
 
 def _save(
