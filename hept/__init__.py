@@ -1,7 +1,7 @@
 """The LSH-based efficient point transformer: model, losses, metrics, trainer, evaluator."""
 
-from hept.attention import HEPTAttention
-from hept.clouds import Clouds
+from hept.attention.clouds import Clouds
+from hept.attention.layer import HEPTAttention
 from hept.model import HEPT
 from hept.published import load_published
 

@@ -14,9 +14,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from hept.attention import HEPTAttention, Kernel
-from hept.backends import Backend
-from hept.clouds import Clouds
+from hept.attention.backends import Backend
+from hept.attention.clouds import Clouds
+from hept.attention.layer import HEPTAttention, Kernel
 from hept.heads import ClassificationHead, EmbeddingHead
 
 # Any module that maps (x (N, hidden), coords (N, D), clouds) to (N, hidden) can stand in a block.

@@ -12,9 +12,9 @@ from hepdata.progress import Progress
 from hept.checkpoint import RESUME, TrainedModel, build_network
 from hept.compare.plan import Trial
 from hept.compare.store import Result
-from hept.evaluator import evaluate, make_objective, open_split, score_split
-from hept.trainer import fit
-from hept.training_data import open_training_data
+from hept.evaluation.evaluator import evaluate, make_objective, open_split, score_split
+from hept.run_data import open_training_data
+from hept.training.trainer import fit
 
 
 class Interrupted(Exception):

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from hepdata.loader.batch import Batch
+from hept.attention.clouds import Clouds
 from hept.checkpoint import build_network
-from hept.clouds import Clouds
 from hept.compare.memory import peak_gigabytes
 from hept.compare.store import Result
 from hept.config import TrainConfig
-from hept.evaluator import make_objective
+from hept.evaluation.evaluator import make_objective
 from hept.network import Network, count_parameters
 from hept.systems.catalog import find_system
 from hept.systems.neighbors import find_neighbors

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 import torch
 
 from hepdata.loader.batch import Batch
-from hept.attention import HEPTAttention
+from hept.attention.layer import HEPTAttention
 from hept.checkpoint import build_network
 from hept.compare.store import Result
 from hept.config import TrainConfig
-from hept.evaluator import make_objective
+from hept.evaluation.evaluator import make_objective
 from hept.network import Network
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from hepdata.loader.batch import Batch
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure, share_view
 from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
-from hept.clustering import Clustering, cluster
+from hept.evaluation.clustering import Clustering, cluster
 from hept.metrics.classification import Classification
 from hept.metrics.tracks import Rates
 from hept.pictures import draw_loss, draw_precision_recall

@@ -13,11 +13,12 @@ from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
 from hepdata.storage.atomic import write_atomically
 from hept.checkpoint import TrainedModel, forget_training, load_model
-from hept.clustering import Clustering
-from hept.evaluator import embed, evaluate, make_objective, open_split
+from hept.evaluation.clustering import Clustering
+from hept.evaluation.evaluator import embed, evaluate, make_objective, open_split
+from hept.evaluation.reconstruction import reconstruct
+from hept.evaluation.tuning import load_clustering
 from hept.metrics.classification import Classification, classify
 from hept.metrics.puppi import weigh_puppi
-from hept.reconstruction import reconstruct
 from hept.report.definitions import explain
 from hept.report.figures import (
     draw_curves,
@@ -28,7 +29,6 @@ from hept.report.figures import (
 )
 from hept.report.page import Page
 from hept.run_folder import RunFolder
-from hept.tuning import load_clustering
 
 FILE = "report.html"
 # Pairs of hits for the precision–recall curve come from this many clouds.

@@ -13,7 +13,7 @@ from typing import Literal
 
 from torch import nn
 
-from hept.attention import HEPTAttention
+from hept.attention.layer import HEPTAttention
 from hept.systems.exact import ExactAttention
 from hept.systems.flatformer import FlatFormerAttention
 from hept.systems.flt import FLTAttention

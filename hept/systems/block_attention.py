@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hept.blocks import Blocks
+from hept.attention.blocks import Blocks
 
 # Stands for log 0: an empty slot must weigh nothing, yet differences of two infinities must not arise.
 NOTHING = -1e30

@@ -10,7 +10,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from hept.clouds import Clouds
+from hept.attention.clouds import Clouds
 from hept.systems.projections import Kernel
 
 

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from hept.clouds import Clouds
-from hept.periodic import lift_periodic
+from hept.attention.clouds import Clouds
+from hept.attention.periodic import lift_periodic
 from hept.systems.performer import PerformerAttention
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from hept.clouds import Clouds
+from hept.attention.clouds import Clouds
 from hept.systems.neighbors import GraphMemory
 
 

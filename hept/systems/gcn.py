@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hept.clouds import Clouds
+from hept.attention.clouds import Clouds
 from hept.systems.neighbors import GraphMemory
 
 

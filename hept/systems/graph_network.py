@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from hept.clouds import Clouds
+from hept.attention.clouds import Clouds
 from hept.heads import ClassificationHead, EmbeddingHead
 
 # Any module that maps (x (N, width), coords (N, D), clouds) to (N, width).

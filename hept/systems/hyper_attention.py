@@ -14,8 +14,8 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from hept.blocks import Blocks, cut_into_blocks
-from hept.clouds import Clouds
+from hept.attention.blocks import Blocks, cut_into_blocks
+from hept.attention.clouds import Clouds
 from hept.systems.block_attention import NOTHING, attend_in_blocks, combine, invert
 
 

@@ -13,7 +13,7 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from hept.clouds import Clouds
+from hept.attention.clouds import Clouds
 
 # A tree wins in few dimensions; in more, comparing all pairs in chunks does.
 MAX_TREE_DIMENSIONS = 6

@@ -14,7 +14,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from hept.clouds import Clouds
+from hept.attention.clouds import Clouds
 from hept.systems.projections import Kernel
 
 # Added to every feature: a query whose features meet no key's would otherwise divide by zero.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor, nn
 
-from hept.clouds import Clouds
-from hept.periodic import lift_periodic
+from hept.attention.clouds import Clouds
+from hept.attention.periodic import lift_periodic
 from hept.systems.projections import encode_position
 
 

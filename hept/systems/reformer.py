@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hept.blocks import Blocks, cut_into_blocks
-from hept.clouds import Clouds
+from hept.attention.blocks import Blocks, cut_into_blocks
+from hept.attention.clouds import Clouds
 from hept.systems.block_attention import NOTHING, combine, gather_slots, return_to_points
 
 # A point's weight on itself, against log weights that normalised keys keep near zero.

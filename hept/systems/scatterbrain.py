@@ -12,8 +12,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hept.blocks import Blocks, cut_into_blocks
-from hept.clouds import Clouds
+from hept.attention.blocks import Blocks, cut_into_blocks
+from hept.attention.clouds import Clouds
 from hept.systems.block_attention import NOTHING, gather_slots, invert, return_to_points
 from hept.systems.performer import (
     FEATURE_FLOOR,

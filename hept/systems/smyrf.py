@@ -11,10 +11,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hept.backends import find_backend
-from hept.blocks import cut_into_blocks
-from hept.clouds import Clouds
-from hept.hashing import sort_by
+from hept.attention.backends import find_backend
+from hept.attention.blocks import cut_into_blocks
+from hept.attention.clouds import Clouds
+from hept.attention.hashing import sort_by
 from hept.systems.block_attention import attend_in_blocks, combine
 from hept.systems.projections import Kernel
 

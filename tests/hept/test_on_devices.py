@@ -96,7 +96,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from hept import HEPT
-from hept.kernels_grouped import compute_backward, compute_forward
+from hept.attention.grouped import compute_backward, compute_forward
 
 def empty_like(tensor):
     is_trained = isinstance(tensor, torch.nn.Parameter)

@@ -193,9 +193,7 @@ def test_a_source_travels(pileup_file):
 
 
 def test_a_build_whose_events_are_all_empty_leaves_nothing(pileup_file, tmp_path):
-    with pytest.raises(
-        InputError, match=r"pileup.root: found no points in any of 12 events; expected at"
-    ):
+    with pytest.raises(InputError, match=r"pileup.root: found no points in any of 12 events; expected at"):
         build_dataset(open_sample(pileup_file, max_eta=1e-9), tmp_path / "dataset")
     assert list(tmp_path.iterdir()) == []
 

@@ -130,9 +130,7 @@ def test_a_server_that_is_not_there(path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/{path}"
-    with pytest.raises(
-        InputError, match=r"found no answer \(ClientConnectorError.*check the URL and the"
-    ):
+    with pytest.raises(InputError, match=r"found no answer \(ClientConnectorError.*check the URL and the"):
         survey_tree(*find_files([url]))
 
 

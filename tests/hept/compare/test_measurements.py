@@ -9,7 +9,7 @@ from hept.compare.latency import measure_latency
 from hept.compare.memory import available_gigabytes, peak_gigabytes
 from hept.compare.scaling import ScalingLimits, draw_cloud, list_sizes, may_go_on, measure_size
 from hept.compare.store import ResultStore
-from hept.training_data import open_training_data
+from hept.run_data import open_training_data
 
 
 @pytest.fixture

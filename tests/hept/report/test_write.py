@@ -11,7 +11,7 @@ from hept.config import load_config
 from hept.report import write_report
 from hept.report.definitions import explain
 from hept.report.page import Page
-from hept.trainer import fit
+from hept.training.trainer import fit
 
 SMALL = ["model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=2"]
 HEADINGS = ["Run", "Metrics", "Training", "Tracks", "Precision and recall", "Events", "Configuration"]

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from hept.clouds import Clouds
+from hept.attention.clouds import Clouds
 from hept.systems.frame import Frame
 
 

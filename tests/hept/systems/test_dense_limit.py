@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from hept.blocks import cut_into_blocks
-from hept.clouds import Clouds
+from hept.attention.blocks import cut_into_blocks
+from hept.attention.clouds import Clouds
 from hept.systems.block_attention import gather_slots, return_to_points
 from hept.systems.exact import ExactAttention, log_kernel
 from hept.systems.flatformer import FlatFormerAttention

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from hept.clouds import Clouds
+from hept.attention.clouds import Clouds
 from hept.systems import neighbors
 from hept.systems.dgcnn import EdgeConvLayer
 from hept.systems.gated_gnn import GatedLayer

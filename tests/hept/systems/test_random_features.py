@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hept.clouds import Clouds
+from hept.attention.clouds import Clouds
 from hept.systems.exact import ExactAttention
 from hept.systems.flt import FLTAttention
 from hept.systems.performer import PerformerAttention, draw_orthogonal, log_features

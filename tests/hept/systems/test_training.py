@@ -6,7 +6,7 @@ import torch
 from hepdata.errors import InputError
 from hept.checkpoint import load_model
 from hept.systems.catalog import NAMES
-from hept.trainer import fit
+from hept.training.trainer import fit
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,132 @@
+"""OR & AND hash tables (paper, Sec. 4.2 and 4.3): queries, keys and coordinates enter, their orders leave.
+
+Table i orders the points of a cloud by the tuple (AND codes, base hash value):
+
+    base     L⁽ⁱ¹⁾ = a·z, E²LSH without buckets, of the query or key z
+    codes    quantile buckets of coordinates, the same for query and key of a point, which so stay aligned,
+             and, by option, of further projections of z
+
+Axes: N points, B clouds, H heads, C tables, D dimensions, A AND codes, M codes from projections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from hept.attention.clouds import Clouds
+from hept.attention.hashing import (
+    bucket_of_rank,
+    draw_buckets,
+    joint_rank_in_cloud,
+    rank_in_cloud,
+    rotate_rank,
+    sort_by,
+)
+from hept.attention.periodic import turn_of
+
+
+class HashTables(nn.Module):
+    """The random projections, bucket numbers and cuts of the C tables of H heads.
+
+    Args:
+        dim: Dimensions of queries and keys.
+        n_heads: Attention heads.
+        n_tables: OR tables, m₁.
+        n_regions: Product of the numbers of buckets of all AND codes, G.
+        and_coords: Coordinates that feed AND codes.
+        n_hidden_codes: AND codes from projections of queries and keys.
+        periods: Period by coordinate, for those that are angles; each table cuts their circle elsewhere.
+    """
+
+    alpha: Tensor  # (H, D, C)
+    and_alpha: Tensor | None  # (H, D, C·M)
+    regions: Tensor  # (C, A, H): coordinates, then projections
+    cuts: Tensor | None  # (C, coordinates of AND codes, H)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        n_heads: int,
+        n_tables: int,
+        n_regions: float,
+        and_coords: Sequence[int],
+        n_hidden_codes: int,
+        periods: Mapping[int, float],
+    ) -> None:
+        super().__init__()
+        self.n_tables, self.n_regions, self.n_hidden_codes = n_tables, n_regions, n_hidden_codes
+        self.and_coords, self.periods = tuple(and_coords), dict(periods)
+        self.n_codes = len(self.and_coords) + n_hidden_codes
+        self.register_buffer("alpha", torch.randn(n_heads, dim, n_tables))
+        and_alpha = torch.randn(n_heads, dim, n_tables * n_hidden_codes) if n_hidden_codes else None
+        self.register_buffer("and_alpha", and_alpha)
+        self.register_buffer("regions", draw_buckets(n_regions, self.n_codes, n_tables, n_heads))
+        is_cut = any(column in self.periods for column in self.and_coords)
+        self.register_buffer("cuts", torch.rand(n_tables, len(self.and_coords), n_heads) if is_cut else None)
+
+    @torch.no_grad()
+    def forward(self, query: Tensor, key: Tensor, coords: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
+        """Order queries and keys in each table and head.
+
+        Args:
+            query: (H, N, D).
+            key: (H, N, D); the same object as `query` where they are tied.
+            coords: (N, coordinates).
+            clouds: Which points belong together.
+
+        Returns:
+            Two permutations of the points (C, H, N), in which clouds lie one behind the other.
+        """
+        codes = [(code, code) for code in self._codes_of_coords(coords, clouds)]
+        if self.and_alpha is not None:
+            codes += self._codes_of_projections(self.and_alpha.mT, query, key, clouds)
+        joined = self._join([code for code, _ in codes], clouds)
+        query_order = self._sort(joined, query, clouds)
+        if key is query:
+            return query_order, query_order
+        if self.and_alpha is not None:
+            joined = self._join([code for _, code in codes], clouds)
+        return query_order, self._sort(joined, key, clouds)
+
+    def _join(self, codes: list[Tensor], clouds: Clouds) -> Tensor:
+        """The tuple (cloud, last code, …, first code) as one number of mixed radix: (C, H, N)."""
+        joined = clouds.index.expand(self.n_tables, self.alpha.shape[0], -1)
+        for i in reversed(range(len(codes))):
+            joined = joined * (self.regions.select(1, i).long() + 1).unsqueeze(-1) + codes[i]
+        return joined
+
+    def _sort(self, joined: Tensor, z: Tensor, clouds: Clouds) -> Tensor:
+        base = (z @ self.alpha).permute(2, 0, 1)  # (C, H, N)
+        return sort_by(joined, base, n_codes=clouds.n_clouds * self.n_regions * 2**self.n_codes)
+
+    def _codes_of_coords(self, coords: Tensor, clouds: Clouds) -> list[Tensor]:
+        """One (C, H, N) for each of `and_coords`."""
+        codes = []
+        for i, column in enumerate(self.and_coords):
+            place = coords.select(1, column)
+            if self.cuts is not None and column in self.periods:
+                place = turn_of(place, self.periods[column])
+                rank = rotate_rank(rank_in_cloud(place, clouds), place, self.cuts.select(1, i), clouds)
+            else:
+                rank = rank_in_cloud(place, clouds)
+            codes.append(bucket_of_rank(rank, clouds.sizes, self.regions.select(1, i), clouds))
+        return codes
+
+    def _codes_of_projections(
+        self, directions: Tensor, query: Tensor, key: Tensor, clouds: Clouds
+    ) -> list[tuple[Tensor, Tensor]]:
+        """For each of M codes that of the queries and that of the keys, from quantiles of both together."""
+        q, k = (torch.unflatten(directions @ z.mT, 1, (self.n_tables, -1)) for z in (query, key))
+        ranks = joint_rank_in_cloud(q, k, clouds)  # (H, C, M, N) twice
+        codes = []
+        for i in range(self.n_hidden_codes):
+            buckets = self.regions.select(1, len(self.and_coords) + i)
+            pair = [
+                bucket_of_rank(r.select(2, i).movedim(1, 0), 2 * clouds.sizes, buckets, clouds) for r in ranks
+            ]
+            codes.append((pair[0], pair[1]))
+        return codes

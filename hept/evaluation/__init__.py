@@ -1,0 +1,1 @@
+"""From a trained model and a dataset to metrics, tracks and predictions."""

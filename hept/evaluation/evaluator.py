@@ -1,0 +1,131 @@
+"""How good a trained model is on a split: clouds enter, figures of merit leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from hepdata.errors import InputError
+from hepdata.loader.batch import Batch
+from hepdata.loader.dataset import Dataset, open_dataset
+from hepdata.loader.stream import Loader
+from hepdata.progress import Progress, Silent
+from hept.checkpoint import TrainedModel, input_names, load_model
+from hept.config import TrainConfig
+from hept.objective import PT_THRESHOLDS, Objective, PileupObjective, TrackingObjective
+from hept.run_data import check_labels, check_split, check_task
+
+
+def make_objective(config: TrainConfig, *, only_metric: bool = False) -> Objective:
+    """The loss and metrics of a configuration; `only_metric` keeps what chooses the best epoch."""
+    loss = config.loss
+    if config.task == "pileup":
+        return PileupObjective(alpha=loss.alpha, gamma=loss.gamma, with_cleaning=not only_metric)
+    return TrackingObjective(
+        tau=loss.tau,
+        similarity=loss.similarity,
+        random_negatives=loss.random_negatives,
+        pt_min=loss.pt_min,
+        pt_thresholds=PT_THRESHOLDS[:1] if only_metric else PT_THRESHOLDS,
+    )
+
+
+def evaluate(
+    model: str | Path | TrainedModel,
+    dataset: str | Path | Dataset,
+    split: str = "test",
+    *,
+    progress: Progress | None = None,
+) -> dict[str, float]:
+    """Figures of merit of a model on a split.
+
+    Args:
+        model: A run folder, a weights file, the published checkpoint, or a loaded model.
+        dataset: A dataset or its location.
+        split: Which part of it.
+        progress: Listener.
+
+    Returns:
+        `loss`; tracking: `ap@0.9`, `ap@0.5`, `ap@0`, `precision19@…`, `recall19@…`, means over clouds;
+        pileup: `auc` (average precision), `roc_auc`, `f1`, pooled and `…_per_cloud`; `n_clouds`.
+
+    Raises:
+        InputError: Model and dataset do not fit, or the split is empty.
+    """
+    trained = model if isinstance(model, TrainedModel) else load_model(model)
+    opened = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+    check_labels(opened, needs_pairs=False)
+    loader = open_split(trained, opened, split, pairs=opened.manifest.has_pairs)
+    objective = make_objective(trained.config)
+    return score_split(trained.network, loader, objective, progress=progress)
+
+
+def open_split(trained: TrainedModel, dataset: Dataset, split: str, *, pairs: bool = False) -> Loader:
+    """One cloud at a time, with the inputs that the model was trained on.
+
+    Raises:
+        InputError: Wrong task, an empty split, or a feature that the dataset lacks.
+    """
+    check_task(dataset, trained.task, f"the model {trained.source}")
+    check_split(dataset, split)
+    known = {column.name for column in dataset.schema.columns}
+    for name in [*trained.features, *trained.coords]:
+        if name not in known:
+            raise InputError(
+                dataset.place.location,
+                found=f"no column {name!r}",
+                expected=f"the feature {name!r}, which the model {trained.source} was trained on",
+                remedy="build the dataset with it (cells give cluster features), or train on this dataset",
+            )
+    default_features, default_coords = input_names(dataset.schema)
+    # The default lists may name a column twice with different scales, which a list of names cannot.
+    features = None if trained.features == default_features else trained.features
+    coords = None if trained.coords == default_coords else trained.coords
+    return dataset[split].loader(1, features=features, coords=coords, pairs=pairs)
+
+
+def score_split(
+    network: nn.Module,
+    loader: Loader,
+    objective: Objective,
+    *,
+    progress: Progress | None = None,
+    device: torch.device | None = None,
+) -> dict[str, float]:
+    """Loss and metrics over a loader's clouds, in evaluation mode."""
+    scores = objective.scores()
+    losses: list[float] = []
+    for out, batch in embed(network, loader, progress=progress, device=device):
+        has_truth = batch.positives is not None or loader.split.manifest.task == "pileup"
+        if has_truth and objective.count(batch):
+            losses.append(float(objective.loss(out, batch, normaliser=None, generator=None)))
+        scores.add(out, batch)
+    loss = sum(losses) / len(losses) if losses else float("nan")
+    return {"loss": loss, **scores.result(), "n_clouds": float(len(loader))}
+
+
+def embed(
+    network: nn.Module,
+    loader: Loader,
+    *,
+    progress: Progress | None = None,
+    device: torch.device | None = None,
+) -> Iterator[tuple[Tensor, Batch]]:
+    """Outputs of the network for every batch of a loader, in evaluation mode without gradients."""
+    listener = progress or Silent()
+    listener.start("evaluating", len(loader), "cloud")
+    was_training = network.training
+    network.eval()
+    try:
+        for batch in loader:
+            on_device = batch if device is None else batch.to(device)
+            with torch.inference_mode():
+                out = network(on_device.features, on_device.coords, on_device.offsets)
+            yield out, on_device
+            listener.advance(batch.n_clouds)
+    finally:
+        network.train(was_training)
+        listener.finish()

@@ -1,0 +1,117 @@
+"""Apply a trained model: a dataset enters, a Parquet table with one row a point leaves.
+
+Columns: `event_id`, `sector`, the point's number in the source (`hit_id` or `index_in_source`); for
+tracking its `embedding` and `track` (−1 for none), for pileup its `score`, the probability of the leading
+collision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from torch import Tensor
+
+from hepdata.loader.batch import Batch
+from hepdata.loader.dataset import Dataset
+from hepdata.progress import Progress, Silent
+from hepdata.storage.atomic import write_atomically
+from hept.checkpoint import TrainedModel
+from hept.evaluation.clustering import Clustering, cluster
+from hept.evaluation.evaluator import embed, open_split
+
+SOURCE_COLUMN = {"tracking": "hit_id", "pileup": "index_in_source"}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What was written.
+
+    Attributes:
+        out: The Parquet file.
+        n_clouds: Clouds in it.
+        n_points: Rows.
+        n_tracks: Tracks found (tracking).
+    """
+
+    out: Path
+    n_clouds: int
+    n_points: int
+    n_tracks: int
+
+
+def predict(
+    trained: TrainedModel,
+    dataset: Dataset,
+    out: Path,
+    *,
+    split: str | None = None,
+    clustering: Clustering | None = None,
+    progress: Progress | None = None,
+) -> Prediction:
+    """Write a model's answer for every point of a dataset, or of one split; no truth is needed.
+
+    Args:
+        trained: The model.
+        dataset: What to apply it to.
+        out: Parquet file to write; whole or absent.
+        split: One split; all that have clouds where not given.
+        clustering: How embeddings become tracks.
+        progress: Listener.
+
+    Raises:
+        InputError: Model and dataset do not fit.
+        JobError: The file cannot be written.
+    """
+    splits = [split] if split is not None else [name for name in dataset.splits if len(dataset[name])]
+    loaders = [open_split(trained, dataset, name) for name in splits or dataset.splits[:1]]
+    layout = _layout(trained)
+    listener = progress or Silent()
+    listener.start("predicting", sum(len(loader) for loader in loaders), "cloud")
+    n_clouds = n_points = n_tracks = 0
+    with write_atomically(out) as file, pq.ParquetWriter(file, layout, compression="zstd") as writer:
+        for loader in loaders:
+            for result, batch in embed(trained.network, loader):
+                table = _rows(trained, result, batch, clustering or Clustering(), layout)
+                writer.write_table(table)
+                n_clouds, n_points = n_clouds + 1, n_points + len(table)
+                if trained.task == "tracking" and len(table):
+                    n_tracks += 1 + int(table["track"].to_numpy().max())
+                listener.advance(1)
+    listener.finish()
+    return Prediction(out, n_clouds, n_points, n_tracks)
+
+
+def _layout(trained: TrainedModel) -> pa.Schema:
+    point = SOURCE_COLUMN[trained.task]
+    answer = (
+        [("embedding", pa.list_(pa.float32())), ("track", pa.int64())]
+        if trained.task == "tracking"
+        else [("score", pa.float32())]
+    )
+    return pa.schema([("event_id", pa.int64()), ("sector", pa.int32()), (point, pa.int32()), *answer])
+
+
+def _rows(
+    trained: TrainedModel, out: Tensor, batch: Batch, clustering: Clustering, layout: pa.Schema
+) -> pa.Table:
+    """The rows of one cloud."""
+    n = batch.n_points
+    columns: list[object] = [
+        np.full(n, int(batch.event_id[0])),
+        np.full(n, int(batch.sector[0])),
+        batch.columns[SOURCE_COLUMN[trained.task]].cpu().numpy(),
+    ]
+    if trained.task == "tracking":
+        embeddings = out.float().cpu().numpy()
+        width = embeddings.shape[1]
+        offsets = pa.array(np.arange(0, n * width + 1, width, dtype=np.int32))
+        columns.append(pa.ListArray.from_arrays(offsets, pa.array(embeddings.ravel())))
+        columns.append(cluster(embeddings, **asdict(clustering)))
+    else:
+        columns.append(out.reshape(-1).float().sigmoid().cpu().numpy())
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, layout, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=layout)

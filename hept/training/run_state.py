@@ -1,0 +1,103 @@
+"""The state of a run: everything that training changes, saved and restored whole."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from lightning_fabric.wrappers import _FabricOptimizer
+from torch import nn
+
+from hept.checkpoint import BEST, LAST, RESUME, ModelCard, load_resume_state, save_resume_state, save_weights
+from hept.config import TrainConfig
+from hept.run_data import TrainingData
+from hept.run_folder import RunFolder
+from hept.training.average import MovingAverage
+from hept.training.schedule import Schedule
+
+
+@dataclass
+class Position:
+    """Where a run is.
+
+    Attributes:
+        epoch: Epochs completed.
+        batches: Batches of the current epoch that are done.
+        step: Optimiser steps made.
+        best: Best validation metric.
+        best_epoch: Its epoch, counted from 1; 0 before the first validation.
+        loss_sum: Sum of the losses of the current epoch's steps.
+        loss_steps: Number of them.
+        saved_step: Step of the last saved state.
+    """
+
+    epoch: int = 0
+    batches: int = 0
+    step: int = 0
+    best: float = -math.inf
+    best_epoch: int = 0
+    loss_sum: float = 0.0
+    loss_steps: int = 0
+    saved_step: int = 0
+
+
+@dataclass
+class RunState:
+    """Network, optimiser and position of a run, and where they are kept."""
+
+    config: TrainConfig
+    data: TrainingData
+    folder: RunFolder
+    network: nn.Module
+    optimizer: _FabricOptimizer
+    schedule: Schedule
+    average: MovingAverage | None
+    position: Position = field(default_factory=Position)
+
+    def restore(self) -> None:
+        """Go back to the last saved state.
+
+        Raises:
+            InputError: There is none, it is damaged, or of another dataset.
+        """
+        state: dict[str, Any] = load_resume_state(self.folder.path / RESUME)
+        self.data.check_fingerprint(str(state["dataset"]), self.folder.path)
+        self.position = Position(**state["position"])
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        if self.average is not None and state["average"] is not None:
+            self.average.values = state["average"]
+
+    def save(self, metrics: dict[str, float], *, is_best: bool = False) -> None:
+        """Write weights and state, each file whole or not at all.
+
+        Raises:
+            JobError: The disk refuses.
+        """
+        where = self.position
+        where.saved_step = where.step
+        weights = self.network.state_dict()
+        if self.average is not None:
+            weights |= self.average.values
+        card = ModelCard(
+            config=self.config.model_dump(),
+            features=self.data.features,
+            coords=self.data.coords,
+            dataset=self.data.fingerprint,
+            epoch=where.epoch,
+            metrics=metrics,
+        )
+        if is_best:
+            save_weights(self.folder.path / BEST, weights, card)
+        save_weights(self.folder.path / LAST, weights, card)
+        state: dict[str, object] = {
+            "position": vars(where).copy(),
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "average": self.average.values if self.average else None,
+            "dataset": self.data.fingerprint,
+        }
+        save_resume_state(self.folder.path / RESUME, state)

@@ -1,0 +1,90 @@
+"""Ranks, buckets and tuple sorting against sorting in Python."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hept import Clouds
+from hept.attention.hashing import (
+    bucket_of_rank,
+    draw_buckets,
+    joint_rank_in_cloud,
+    rank_in_cloud,
+    rotate_rank,
+    sort_by,
+)
+
+VALUES = st.lists(
+    st.tuples(st.integers(0, 4), st.floats(-1e6, 1e6, width=32) | st.sampled_from([0.0, -0.0, 1.5, -1.5])),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(rows=VALUES, is_double=st.booleans(), is_wide=st.booleans())
+@settings(deadline=None, max_examples=100)
+def test_sorting_by_tuples_is_that_of_python(rows, is_double, is_wide):
+    code = torch.tensor([row[0] for row in rows])
+    value = torch.tensor([row[1] for row in rows], dtype=torch.float64 if is_double else torch.float32)
+    order = sort_by(code, value, n_codes=2**40 if is_wide else 5).tolist()
+    assert [(code[i].item(), value[i].item() + 0.0) for i in order] == sorted(
+        (c.item(), v.item() + 0.0) for c, v in zip(code, value, strict=True)
+    )
+
+
+def test_sorting_by_tuples_keeps_the_order_of_equals():
+    code, value = torch.zeros(50, dtype=torch.int64), torch.ones(50)
+    for kind in (value, value.double()):
+        assert sort_by(code, kind, n_codes=1).tolist() == list(range(50))
+
+
+def test_a_hash_in_a_far_region_keeps_its_digits():
+    # Packed into one float32, values this close in region 10⁶ would tie.
+    value = torch.arange(1000, dtype=torch.float32).flip(0) * 1e-6
+    order = sort_by(torch.full((1000,), 10**6), value, n_codes=10**6 + 1)
+    assert order.tolist() == list(range(999, -1, -1))
+
+
+def test_ranks_begin_anew_in_each_cloud():
+    clouds = Clouds.from_offsets(torch.tensor([0, 3, 3, 7]), 7)
+    values = torch.tensor([5.0, -1.0, 2.0, 9.0, 7.0, 8.0, 6.0])
+    assert rank_in_cloud(values, clouds).tolist() == [2, 0, 1, 3, 1, 2, 0]
+
+
+def test_queries_and_keys_are_ranked_in_one_sequence():
+    clouds = Clouds.from_offsets(torch.tensor([0, 2, 3]), 3)
+    first, second = torch.tensor([1.0, 4.0, 0.5]), torch.tensor([3.0, 2.0, 0.1])
+    a, b = joint_rank_in_cloud(first, second, clouds)
+    assert a.tolist() == [0, 3, 1]
+    assert b.tolist() == [2, 1, 0]
+
+
+def test_a_circle_cut_elsewhere_counts_from_there():
+    clouds = Clouds.from_offsets(torch.tensor([0, 4]), 4)
+    turn = torch.tensor([0.1, 0.4, 0.6, 0.9])
+    rank = rotate_rank(rank_in_cloud(turn, clouds), turn, torch.tensor([[0.0, 0.5]]), clouds)
+    assert rank[0].tolist() == [[0, 1, 2, 3], [2, 3, 0, 1]]
+
+
+@given(n=st.integers(1, 500), buckets=st.floats(1, 40))
+@settings(deadline=None, max_examples=60)
+def test_buckets_are_equal_and_not_more_than_asked(n, buckets):
+    clouds = Clouds.from_offsets(torch.tensor([0, n]), n)
+    bucket = bucket_of_rank(torch.arange(n), clouds.sizes, torch.tensor([[buckets]]), clouds)[0, 0]
+    assert bucket.max() <= math.floor(buckets)
+    counts = bucket.bincount()
+    assert (counts[:-1] == counts[0]).all()
+    assert counts[-1] <= counts[0]
+
+
+@pytest.mark.parametrize("n_codes", [1, 2, 3])
+def test_bucket_numbers_multiply_to_the_regions_and_differ(n_codes):
+    torch.manual_seed(0)
+    buckets = draw_buckets(150, n_codes, n_tables=3, n_heads=8)
+    assert torch.allclose(buckets.prod(1), torch.tensor(150.0))
+    assert (buckets >= 1).all()
+    if n_codes > 1:
+        assert len(buckets.unique()) == buckets.numel()

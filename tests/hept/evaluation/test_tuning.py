@@ -1,0 +1,31 @@
+import pytest
+
+from hepdata.errors import InputError
+from hepdata.loader.dataset import open_dataset
+from hept.checkpoint import load_model
+from hept.evaluation.clustering import Clustering
+from hept.evaluation.tuning import load_clustering, save_clustering, tune_clustering
+from hept.training.trainer import fit
+
+
+def test_the_best_clustering_finds_most_tracks(tracking_dataset, small_config, tmp_path):
+    run = fit(small_config("tracking-demo", "epochs=12"), tracking_dataset, tmp_path / "run").run
+    trials = tune_clustering(load_model(run), open_dataset(tracking_dataset))
+    assert trials[0].efficiency == max(trial.efficiency for trial in trials) > trials[-1].efficiency
+    assert {trial.clustering.method for trial in trials} == {"dbscan", "hdbscan"}
+    assert load_clustering(run) is None
+    save_clustering(run, trials[0].clustering)
+    assert load_clustering(run) == trials[0].clustering
+
+
+def test_pileup_has_no_tracks(pileup_dataset, small_config, tmp_path):
+    run = fit(small_config("pileup-demo", "epochs=1"), pileup_dataset, tmp_path / "run").run
+    with pytest.raises(InputError, match="found a pileup model; expected a tracking model"):
+        tune_clustering(load_model(run), open_dataset(pileup_dataset))
+
+
+def test_a_damaged_choice_is_one_line(tmp_path):
+    save_clustering(tmp_path, Clustering())
+    (tmp_path / "clustering.json").write_text('{"eps": 1, "colour": 2}')
+    with pytest.raises(InputError, match=r"found a damaged file.*run hept-train tune-clustering again"):
+        load_clustering(tmp_path)

@@ -1,0 +1,254 @@
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from hepdata.errors import InputError, JobError
+from hepdata.schema import TRACKING
+from hept.checkpoint import BEST, LAST, load_model, load_resume_state
+from hept.evaluation.evaluator import evaluate
+from hept.run_folder import RunFolder
+from hept.training.trainer import fit
+
+
+def losses(run):
+    return [row["loss"] for row in RunFolder(run).read_rows("steps")]
+
+
+@pytest.mark.parametrize(("task", "metric"), [("tracking", "ap@0.9"), ("pileup", "auc")])
+def test_training_beats_the_untrained_model_on_unseen_clouds(request, small_config, tmp_path, task, metric):
+    dataset = request.getfixturevalue(f"{task}_dataset")
+    untrained = fit(small_config(f"{task}-demo", "epochs=1", "optimizer.lr=1e-9"), dataset, tmp_path / "no")
+    trained = fit(small_config(f"{task}-demo", "epochs=15"), dataset, tmp_path / "yes")
+    before, after = evaluate(untrained.run, dataset), evaluate(trained.run, dataset)
+    assert trained.stopped == "finished"
+    assert after[metric] > before[metric] + 0.2
+    assert after["loss"] < before["loss"]
+
+
+def test_the_run_folder_tells_everything(tracking_dataset, small_config, tmp_path):
+    config = small_config("tracking-demo", "ema_decay=0.9")
+    result = fit(config, tracking_dataset, tmp_path / "run")
+    folder = RunFolder(result.run)
+    assert folder.read_config() == config
+    description = folder.read_description()
+    assert description["seed"] == config.seed
+    assert {"fingerprint", "versions", "command", "features", "clouds"} <= set(description)
+    assert [row["epoch"] for row in folder.read_rows("metrics")] == ["1", "2"]
+    assert len(folder.read_rows("steps")) == result.steps == 8
+    assert {BEST, LAST, "resume.pt", "tensorboard"} <= {path.name for path in result.run.iterdir()}
+    assert not list(result.run.glob(".*"))
+    best = max(float(row["valid_ap@0.9"]) for row in folder.read_rows("metrics"))
+    assert result.best == best
+
+
+def test_same_seed_same_losses_and_another_seed_others(tracking_dataset, small_config, tmp_path):
+    runs = [
+        fit(small_config("tracking-demo", f"seed={seed}"), tracking_dataset, tmp_path / name).run
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    ]
+    assert losses(runs[0]) == losses(runs[1])
+    assert losses(runs[0]) != losses(runs[2])
+
+
+def test_accumulated_batches_are_one_batch(tracking_dataset, small_config, tmp_path):
+    # Without dropout and random negatives, whose draws would differ.
+    changes = ("model.dropout=0", "loss.random_negatives=0", "precision=64-true")
+    one = fit(small_config("tracking-demo", "batch_size=4", *changes), tracking_dataset, tmp_path / "one").run
+    two = fit(small_config("tracking-demo", "accumulate=4", *changes), tracking_dataset, tmp_path / "two").run
+    assert np.array(losses(two), float) == pytest.approx(np.array(losses(one), float), rel=1e-6)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from hept.config import load_config
+from hept.training import trainer
+dataset, out, kill_at, *changes = sys.argv[1:]
+step = trainer.Training._step
+def and_die(self, window):
+    if self.state.position.step == int(kill_at):
+        os.kill(os.getpid(), signal.SIGKILL)
+    step(self, window)
+trainer.Training._step = and_die
+trainer.fit(load_config("tracking-demo", changes), dataset, Path(out))
+"""
+
+
+@pytest.mark.parametrize("kill_at", [1, 5])
+def test_killed_and_resumed_is_undisturbed(tracking_dataset, small_config, tmp_path, kill_at):
+    changes = ["epochs=2", "ema_decay=0.9", "save_every_steps=3", "optimizer.schedule=plateau"]
+    config = small_config("tracking-demo", *changes)
+    whole = fit(config, tracking_dataset, tmp_path / "whole")
+    path = tmp_path / "config.yaml"
+    path.write_text(config.to_yaml())
+    code = KILLED.replace('load_config("tracking-demo", changes)', f'load_config("{path}")')
+    out = tmp_path / "killed"
+    done = subprocess.run([sys.executable, "-c", code, tracking_dataset, out, str(kill_at)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert len(losses(out)) == kill_at
+    resumed = fit(config, tracking_dataset, out, resume=True)
+    assert losses(resumed.run) == losses(whole.run)
+    assert (resumed.best, resumed.best_epoch) == (whole.best, whole.best_epoch)
+    for name in (BEST, LAST):
+        a, b = load_file(whole.run / name), load_file(resumed.run / name)
+        assert all(torch.equal(a[key], b[key]) for key in a)
+    columns = [name for name in RunFolder(out).read_rows("metrics")[0] if "loss" in name or "ap" in name]
+    tables = [RunFolder(run).read_rows("metrics") for run in (whole.run, resumed.run)]
+    assert [[row[c] for c in columns] for row in tables[0]] == [
+        [row[c] for c in columns] for row in tables[1]
+    ]
+
+
+class InterruptAfter:
+    """A progress listener that presses Ctrl-C after some steps."""
+
+    def __init__(self, n_steps):
+        self.left = n_steps
+
+    def start(self, description, total, unit):
+        pass
+
+    def advance(self, steps=1, note=""):
+        self.left -= steps
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def finish(self):
+        pass
+
+
+def test_ctrl_c_finishes_the_step_and_saves(tracking_dataset, small_config, tmp_path):
+    config = small_config()
+    whole = fit(config, tracking_dataset, tmp_path / "whole")
+    stopped = fit(config, tracking_dataset, tmp_path / "stopped", progress=InterruptAfter(3))
+    assert stopped.stopped == "interrupted"
+    assert (stopped.steps, len(losses(stopped.run))) == (3, 3)
+    assert load_resume_state(stopped.run / "resume.pt")["position"]["step"] == 3
+    resumed = fit(config, tracking_dataset, tmp_path / "stopped", resume=True)
+    assert losses(resumed.run) == losses(whole.run)
+
+
+def test_nan_stops_with_step_cloud_and_last_good_checkpoint(make_dataset, small_config, tmp_path):
+    def spoil(cloud):
+        if cloud.event_id == 3:
+            cloud.columns["r"][5] = np.nan
+        return cloud
+
+    dataset = make_dataset(change=spoil)
+    config = small_config("tracking-demo", "save_every_steps=1", "data.standardise=false")
+    with pytest.raises(
+        JobError, match=r"step \d+: found a loss of nan on event 3 sector 0.*lower optimizer.lr"
+    ):
+        fit(config, dataset, tmp_path / "run")
+
+
+def test_exploding_loss_stops(tracking_dataset, small_config, tmp_path):
+    with pytest.raises(JobError, match=r"finite loss below 0.001; the last good checkpoint is .* \(step 0\)"):
+        fit(small_config("tracking-demo", "max_loss=0.001"), tracking_dataset, tmp_path / "run")
+
+
+def test_early_stopping_and_time_limit(tracking_dataset, small_config, tmp_path):
+    frozen = ("epochs=9", "optimizer.lr=1e-12", "optimizer.clip_norm=1e-9")
+    result = fit(small_config("tracking-demo", *frozen, "early_stopping=2"), tracking_dataset, tmp_path / "a")
+    assert (result.stopped, result.epochs) == ("early stopping", 3)
+    result = fit(small_config("tracking-demo", "max_minutes=1e-6"), tracking_dataset, tmp_path / "b")
+    assert (result.stopped, result.epochs) == ("time limit", 1)
+
+
+def test_saved_weights_are_those_of_the_average(tracking_dataset, small_config, tmp_path):
+    changes = ("epochs=1", "ema_decay=0.999999")
+    result = fit(small_config("tracking-demo", *changes), tracking_dataset, tmp_path / "run")
+    state = load_resume_state(result.run / "resume.pt")
+    saved = load_file(result.run / LAST)
+    name = "body.encoder.0.weight"
+    assert not torch.equal(saved[name], state["network"][name])
+    assert torch.equal(saved[name], state["average"][name])
+
+
+def test_activation_checkpointing_changes_memory_not_losses(tracking_dataset, small_config, tmp_path):
+    plain = fit(small_config(), tracking_dataset, tmp_path / "plain").run
+    sparing = fit(
+        small_config("tracking-demo", "checkpoint_activations=true"), tracking_dataset, tmp_path / "sparing"
+    ).run
+    assert losses(plain) == losses(sparing)
+    assert load_model(sparing).task == "tracking"
+
+
+def test_bf16_trains(tracking_dataset, small_config, tmp_path):
+    result = fit(small_config("tracking-demo", "precision=bf16-mixed"), tracking_dataset, tmp_path / "run")
+    assert all(np.isfinite(float(loss)) for loss in losses(result.run))
+
+
+@pytest.mark.parametrize(
+    ("task", "made", "message"),
+    [
+        ("pileup", {}, "found a tracking dataset; expected a pileup dataset for this preset"),
+        ("tracking", {"splits": {"train": 2, "valid": 0, "test": 1}}, "split 'valid': found no clouds"),
+        ("tracking", {"without": "pairs"}, "found no pair lists"),
+        ("tracking", {"without": "particle_id"}, "found no column 'particle_id'"),
+    ],
+)
+def test_datasets_that_do_not_fit_are_one_line(make_dataset, small_config, tmp_path, task, made, message):
+    from dataclasses import replace
+
+    missing = made.get("without")
+    options = {"splits": made.get("splits")}
+    if missing == "pairs":
+        options["change"] = lambda cloud: replace(cloud, positives=None, negatives=None)
+    elif missing:
+        options["schema"] = TRACKING.without(frozenset({missing}))
+        options["change"] = lambda cloud: replace(
+            cloud, columns={k: v for k, v in cloud.columns.items() if k != missing}
+        )
+    dataset = make_dataset("tracking", **options)
+    with pytest.raises(InputError, match=message):
+        fit(small_config(f"{task}-demo"), dataset, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_unknown_log_column_is_one_line(pileup_dataset, small_config, tmp_path):
+    config = small_config("pileup-demo", "data.signed_log=[enrgy]")
+    with pytest.raises(InputError, match=r"data.signed_log: found 'enrgy'.*did you mean 'energy'"):
+        fit(config, pileup_dataset, tmp_path / "run")
+
+
+def test_a_run_is_not_overwritten_and_not_resumed_with_other_data(
+    tracking_dataset, make_dataset, small_config, tmp_path
+):
+    fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, tmp_path / "run")
+    with pytest.raises(InputError, match=r"found a run; expected a new folder; continue it with --resume"):
+        fit(small_config(), tracking_dataset, tmp_path / "run")
+    other = make_dataset(splits={"train": 1, "valid": 1, "test": 1})
+    with pytest.raises(InputError, match=r"expected the one that the run began with"):
+        fit(small_config(), other, tmp_path / "run", resume=True)
+
+
+def test_no_space_for_checkpoints_is_one_line(tracking_dataset, small_config, tmp_path):
+    # /dev/full refuses every byte, as a full disk does.
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / f".{LAST}.tmp").symlink_to("/dev/full")
+    with pytest.raises(JobError, match=r"found no space left on the disk"):
+        fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, run)
+
+
+def test_nothing_to_resume_is_one_line(tracking_dataset, small_config, tmp_path):
+    with pytest.raises(InputError, match=r"found no resume.pt; expected a run folder with a saved state"):
+        fit(small_config(), tracking_dataset, tmp_path / "nothing", resume=True)
+
+
+@pytest.mark.slow
+def test_a_compiled_model_trains_to_the_same_losses(tracking_dataset, small_config, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    changes = ("model.dropout=0", "epochs=1")
+    plain = fit(small_config("tracking-demo", *changes), tracking_dataset, tmp_path / "plain").run
+    compiled = fit(
+        small_config("tracking-demo", *changes, "compile=true"), tracking_dataset, tmp_path / "fast"
+    ).run
+    assert np.array(losses(compiled), float) == pytest.approx(np.array(losses(plain), float), rel=1e-3)
