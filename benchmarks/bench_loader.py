@@ -31,7 +31,7 @@ from hepdata.simulate.trackml_files import FIRST_EVENT, simulate_files
 from hepdata.storage.convert import convert_dataset
 from hept.config import load_config
 from hept.run_folder import RunFolder
-from hept.trainer import fit
+from hept.training.trainer import fit
 
 N_EVENTS = 2  # of ten sectors each
 HITS = 52_000  # the pixel hits of an event of Tracking-60k: 7,000 points a sector

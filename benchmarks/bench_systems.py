@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.ratio import Ratio, seconds
-from hept.clouds import Clouds
+from hept.attention.clouds import Clouds
 from hept.systems.frame import Frame
 from hept.systems.neighbors import find_neighbors
 from hept.systems.registry import build_model

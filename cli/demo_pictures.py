@@ -14,12 +14,12 @@ from hepdata.loader.dataset import Dataset
 from hepdata.pictures.canvas import new_figure, save_figure, share_view
 from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
 from hept.checkpoint import TrainedModel
-from hept.clustering import Clustering, cluster
-from hept.evaluator import embed, open_split
+from hept.evaluation.clustering import Clustering, cluster
+from hept.evaluation.evaluator import embed, open_split
+from hept.evaluation.tuning import load_clustering
 from hept.metrics.classification import Classification, classify
 from hept.pictures import draw_loss, draw_precision_recall
 from hept.run_folder import RunFolder
-from hept.tuning import load_clustering
 
 _SHOWN_PT = 0.5
 

@@ -78,7 +78,7 @@ def _run(line: str) -> None:
 def _show(out: Path, json_path: Path | None, begun: float) -> None:
     from hepdata import open_dataset
     from hept.checkpoint import forget_training, load_model
-    from hept.evaluator import evaluate
+    from hept.evaluation.evaluator import evaluate
 
     from .demo_pictures import draw_demo
 

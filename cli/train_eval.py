@@ -30,9 +30,9 @@ def command(model: Path, dataset: str | None, split: str, json_path: Path | None
     """
     from hepdata.loader.dataset import open_dataset
     from hept.checkpoint import load_model
-    from hept.evaluator import evaluate
-    from hept.reconstruction import reconstruct
-    from hept.tuning import load_clustering
+    from hept.evaluation.evaluator import evaluate
+    from hept.evaluation.reconstruction import reconstruct
+    from hept.evaluation.tuning import load_clustering
 
     location = dataset if dataset is not None else dataset_of(model)
     with ProgressBar() as progress:

@@ -67,7 +67,7 @@ def command(
     # Imported here: torch takes seconds, and `--help` should not.
     from hept.config import TrainConfig, load_config
     from hept.run_folder import RunFolder
-    from hept.trainer import fit
+    from hept.training.trainer import fit
 
     config: TrainConfig
     if resume is not None:
@@ -122,8 +122,8 @@ def _report(run: Path, location: str) -> Path:
     """Choose the clustering on the validation split, then report on the test split, where there is one."""
     from hepdata.loader.dataset import open_dataset
     from hept.checkpoint import load_model
+    from hept.evaluation.tuning import save_clustering, tune_clustering
     from hept.report import write_report
-    from hept.tuning import save_clustering, tune_clustering
 
     dataset, trained = open_dataset(location), load_model(run)
     with ProgressBar() as progress:

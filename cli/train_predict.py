@@ -41,9 +41,9 @@ def command(
     """
     from hepdata.loader.dataset import open_dataset
     from hept.checkpoint import load_model
-    from hept.clustering import Clustering
-    from hept.predictor import predict
-    from hept.tuning import load_clustering
+    from hept.evaluation.clustering import Clustering
+    from hept.evaluation.predictor import predict
+    from hept.evaluation.tuning import load_clustering
 
     trained = load_model(model)
     clustering = load_clustering(model) if model.is_dir() else None

@@ -30,7 +30,7 @@ def command(run: Path, dataset: str | None, split: str, max_clouds: int, json_pa
     """
     from hepdata.loader.dataset import open_dataset
     from hept.checkpoint import load_model
-    from hept.tuning import save_clustering, tune_clustering
+    from hept.evaluation.tuning import save_clustering, tune_clustering
 
     trained = load_model(run)
     opened = open_dataset(dataset if dataset is not None else dataset_of(run))
