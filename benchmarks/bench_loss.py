@@ -24,7 +24,7 @@ from hept.losses import info_nce
 
 N_HITS = 6_600
 # Gives as many pairs as the published 256 do in real events, which are denser.
-N_NEIGHBORS = 430
+N_NEIGHBORS = 468
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from hept.threads import share_out
 
 GROUP = 16
 TILE = 2048
-CHUNK = 128
+CHUNK = 256
 FIXED_K = 19
-SPARE = 11
+SPARE = 5
 # Rounding of a float32 product of some dozen terms, relative to squared lengths; generous.
 ROUNDING = 2e-5
 FAR = 1e12
