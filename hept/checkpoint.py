@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from hepdata.errors import InputError
 from hepdata.schema import SCHEMAS, TRACKING, ModelInput, Schema, Task
 from hepdata.storage.atomic import write_atomically
-from hept.config import ModelConfig, TrainConfig, check_config
-from hept.model import HEPT
+from hept.config import TrainConfig, check_config
 from hept.network import Network, PlainMLP
 from hept.published import load_published
 from hept.systems.frame import Frame
@@ -67,61 +66,25 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
     """An untrained network for inputs of these names; weights are drawn from torch's generator."""
     model = config.model
     has_classes = "pid_class" in features
-    n_classes = N_CLASSES if has_classes else 0
-    class_feature = features.index("pid_class") if has_classes else -1
-    is_classifier = config.task == "pileup"
-    body: nn.Module
-    if model.kind == "mlp":
-        body = PlainMLP(
-            len(features),
-            len(coords),
-            model.out_dim,
-            width=_width_of_mlp(model, len(features), len(coords)),
-            depth=model.n_layers,
-            is_classifier=is_classifier,
-            n_classes=n_classes,
-            class_feature=class_feature,
-            dropout=model.dropout,
-        )
-    elif model.kind == "hept":
-        body = HEPT(
-            len(features),
-            len(coords),
-            model.out_dim,
-            n_layers=model.n_layers,
-            hidden_dim=model.hidden_dim,
-            n_heads=model.n_heads,
-            block_size=model.block_size,
-            n_tables=model.n_tables,
-            n_regions=model.n_regions,
-            kernel=model.kernel,
-            periods=find_periods(config.task, coords) if model.periodic_phi else None,
-            head="classification" if is_classifier else "embedding",
-            n_classes=n_classes,
-            class_feature=class_feature,
-            dropout=model.dropout,
-        )
-    else:
-        body = build_model(
-            model.kind,
-            Frame(
-                len(features),
-                len(coords),
-                model.out_dim,
-                n_layers=model.n_layers,
-                hidden_dim=model.hidden_dim,
-                n_heads=model.n_heads,
-                block_size=model.block_size,
-                n_tables=model.n_tables,
-                n_regions=model.n_regions,
-                n_neighbors=model.n_neighbors,
-                periods=find_periods(config.task, coords) if model.periodic_phi else {},
-                head="classification" if is_classifier else "embedding",
-                n_classes=n_classes,
-                class_feature=class_feature,
-                dropout=model.dropout,
-            ),
-        )
+    frame = Frame(
+        len(features),
+        len(coords),
+        model.out_dim,
+        n_layers=model.n_layers,
+        hidden_dim=model.hidden_dim,
+        n_heads=model.n_heads,
+        block_size=model.block_size,
+        n_tables=model.n_tables,
+        n_regions=model.n_regions,
+        n_neighbors=model.n_neighbors,
+        periods=find_periods(config.task, coords) if model.periodic_phi else {},
+        kernel=model.kernel,
+        head="classification" if config.task == "pileup" else "embedding",
+        n_classes=N_CLASSES if has_classes else 0,
+        class_feature=features.index("pid_class") if has_classes else -1,
+        dropout=model.dropout,
+    )
+    body = _build_mlp(frame) if model.kind == "mlp" else build_model(model.kind, frame)
     signed_log = [features.index(name) for name in config.data.signed_log if name in features]
     return Network(body, len(features), signed_log=signed_log)
 
@@ -136,14 +99,24 @@ def find_periods(task: Task, coords: list[str]) -> dict[int, float]:
     return {place: 2 * math.pi * entry.scale for place, entry in enumerate(stored) if entry.column == "phi"}
 
 
-def _width_of_mlp(model: ModelConfig, n_features: int, coords_dim: int) -> int:
-    """The width at which a plain MLP has as many weights in its layers as HEPT has in its blocks."""
-    inner = model.n_heads * model.hidden_dim
-    block = 4 * inner * model.hidden_dim + 2 * model.hidden_dim**2
+def _build_mlp(frame: Frame) -> PlainMLP:
+    """A plain MLP with as many weights in its layers as HEPT has in its blocks."""
+    inner = frame.n_heads * frame.hidden_dim
+    target = frame.n_layers * (4 * inner * frame.hidden_dim + 2 * frame.hidden_dim**2)
     width = 1
-    while (n_features + coords_dim) * width + (model.n_layers - 1) * width**2 < model.n_layers * block:
+    while (frame.n_features + frame.coords_dim) * width + (frame.n_layers - 1) * width**2 < target:
         width += 1
-    return width
+    return PlainMLP(
+        frame.n_features,
+        frame.coords_dim,
+        frame.out_dim,
+        width=width,
+        depth=frame.n_layers,
+        is_classifier=frame.head == "classification",
+        n_classes=frame.n_classes,
+        class_feature=frame.class_feature,
+        dropout=frame.dropout,
+    )
 
 
 def save_weights(path: Path, state: dict[str, Tensor], card: ModelCard) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hept.attention.layer import Kernel
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -26,6 +28,7 @@ class Frame:
         class_feature: Column of `features` that holds the class.
         dropout: Probability of dropping in training.
         periods: Period by coordinate for those that are angles.
+        kernel: Of HEPT itself.
     """
 
     n_features: int
@@ -43,3 +46,4 @@ class Frame:
     class_feature: int = -1
     dropout: float = 0.1
     periods: dict[int, float] = field(default_factory=dict)
+    kernel: Kernel = "gaussian"

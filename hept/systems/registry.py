@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from hept.model import HEPT
-from hept.systems.attentions import ATTENTIONS, AttentionFactory, make_hept
+from hept.systems.attentions import ATTENTIONS, AttentionFactory
 from hept.systems.catalog import find_system
 from hept.systems.frame import Frame
 from hept.systems.graph_layers import GRAPH_LAYERS
@@ -82,9 +82,14 @@ def _build_hept(frame: Frame, attention: AttentionFactory | None = None) -> HEPT
         n_layers=frame.n_layers,
         hidden_dim=frame.hidden_dim,
         n_heads=frame.n_heads,
+        block_size=frame.block_size,
+        n_tables=frame.n_tables,
+        n_regions=frame.n_regions,
+        periods=frame.periods,
+        kernel=frame.kernel,
         head=frame.head,
         n_classes=frame.n_classes,
         class_feature=frame.class_feature,
         dropout=frame.dropout,
-        attention=attention or make_hept(frame),
+        attention=attention,
     )
