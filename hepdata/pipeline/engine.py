@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -20,9 +21,8 @@ from typing import Protocol
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, JobError
 from hepdata.pipeline.event import EventRef, EventSource
-from hepdata.pipeline.shard import ShardJob, ShardNote, build_shard
+from hepdata.pipeline.shard import ShardJob, ShardNote, bring_to_disk, build_shard
 from hepdata.schema import Schema
-from hepdata.storage.atomic import sync_file
 
 
 class Engine(Protocol):
@@ -40,16 +40,25 @@ class InProcess:
     def run(
         self, source: EventSource, jobs: Sequence[ShardJob], tick: Callable[[int], None]
     ) -> Iterator[tuple[ShardJob, ShardNote]]:
-        """Build every shard; each is on the disk when the next ones are written."""
+        """Build every shard; while one is brought to the disk, the next is written.
+
+        Raises:
+            JobError: The disk refused a shard.
+        """
         through = _ReadThrough(source, jobs)
+        unsynced: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1, "disk") as disk:
-            synced = []
             for job in jobs:
                 note = build_shard(
-                    through, job, lambda: tick(1), lambda path: synced.append(disk.submit(sync_file, path))
+                    through,
+                    job,
+                    lambda: tick(1),
+                    lambda path: unsynced.append(disk.submit(bring_to_disk, path)),
                 )
                 yield job, note
-            for waiting in synced:
+                while unsynced and unsynced[0].done():
+                    unsynced.popleft().result()
+            for waiting in unsynced:
                 waiting.result()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -42,11 +43,28 @@ class ShardJob:
     on_error: OnError
 
 
+def bring_to_disk(shard: Path) -> None:
+    """Wait until a finished shard is on the disk.
+
+    One that the disk refuses is removed: the system's memory may go on showing the bytes that were to be
+    written, and a later run would believe them.
+
+    Raises:
+        JobError: The bytes cannot be written.
+    """
+    try:
+        sync_file(shard)
+    except JobError:
+        with suppress(OSError):
+            shard.unlink()
+        raise
+
+
 def build_shard(
     source: CloudSource,
     job: ShardJob,
     tick: Callable[[], None] = lambda: None,
-    sync: Callable[[Path], object] = sync_file,
+    sync: Callable[[Path], object] = bring_to_disk,
 ) -> ShardNote:
     """Write one shard and its note.
 
@@ -97,17 +115,26 @@ def build_shard(
 
 
 def read_note(job: ShardJob) -> ShardNote | None:
-    """The note of a shard that an earlier run has finished, None where there is none to rely on."""
+    """The note of a shard that an earlier run has finished, None where there is none to rely on.
+
+    Raises:
+        JobError: The shard is there, but the disk refuses it.
+    """
+    shard = job.staging / job.plan.name
     try:
         note = ShardNote.model_validate_json(_note_path(job).read_bytes())
-        with (job.staging / job.plan.name).open("rb") as file:
+        with shard.open("rb") as file:
             is_whole = hashlib.file_digest(file, "sha256").hexdigest() == note.record.sha256
     except (OSError, ValidationError):
         return None
     # Skipped under --on-error skip, but now asked to stop: look at the event again.
     if job.on_error == "stop" and any(entry.reason != NO_POINTS for entry in note.skipped):
         return None
-    return note if is_whole else None
+    if not is_whole:
+        return None
+    # The run that wrote it may have ended before it was on the disk.
+    bring_to_disk(shard)
+    return note
 
 
 def _iterate_clouds(

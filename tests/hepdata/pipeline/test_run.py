@@ -1,3 +1,4 @@
+import errno
 import json
 import multiprocessing
 import os
@@ -181,6 +182,44 @@ def test_a_damaged_note_is_not_believed(tracking_source, tmp_path, same_bytes):
     shard.write_bytes(shard.read_bytes()[:-1])
     build_dataset(tracking_source, out)
     same_bytes(out)
+
+
+def watch_syncs(monkeypatch, refused=()):
+    """Names of the files that are brought to the disk from now on; the refused ones find it full."""
+    names, sync = [], os.fsync
+
+    def watched(descriptor):
+        names.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        if names[-1] in refused:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    return names
+
+
+@pytest.mark.parametrize("position", [0, -1])
+def test_a_shard_that_finds_the_disk_full_is_reported_and_written_again(
+    tracking_source, tmp_path, same_bytes, undisturbed, monkeypatch, position
+):
+    out = tmp_path / "dataset"
+    shards = [shard.name for part in Manifest.read(undisturbed.out).splits.values() for shard in part]
+    with monkeypatch.context() as patch:
+        watch_syncs(patch, refused=(shards[position],))
+        with pytest.raises(JobError, match=rf"{shards[position]}: found no space left on the disk"):
+            build_dataset(tracking_source, out)
+    assert not (staging_of(out) / shards[position]).exists()
+    assert build_dataset(tracking_source, out).n_resumed < len(shards)
+    same_bytes(out)
+
+
+def test_shards_of_an_earlier_run_are_brought_to_the_disk(tracking_source, tmp_path, monkeypatch):
+    out = tmp_path / "dataset"
+    with pytest.raises(KeyboardInterrupt):
+        build_dataset(tracking_source, out, progress=Listener(stop_after=4))
+    synced = watch_syncs(monkeypatch)
+    assert build_dataset(tracking_source, out).n_resumed
+    assert {path.name for path in out.glob("*.parquet")} <= set(synced)
 
 
 def test_a_staging_folder_whose_notes_are_gone_is_begun_anew(tracking_source, tmp_path, same_bytes):
