@@ -44,6 +44,7 @@ class EventStream:
         self.labelled = labelled
         # One thread, and the same for all tables: it keeps the tree open, perhaps the one that was looked at.
         self._thread = ThreadPoolExecutor(1, "delphes", adopt_tree, release_tree())
+        self._n_readings, self._is_given_up = 0, False
         try:
             chosen, n_entries = self._thread.submit(self._find_branches).result()
         except HeptError:
@@ -60,6 +61,22 @@ class EventStream:
 
         A table or an error stands for the entries that follow those before it; an error for one entry.
         """
+        self._n_readings += 1
+        try:
+            yield from self._read_ahead(start, stop)
+        finally:
+            self._n_readings -= 1
+            if self._is_given_up:
+                self.close()
+
+    def close(self) -> None:
+        """Close the file once no reading is under way; the thread ends when it has done so."""
+        self._is_given_up = True
+        if not self._n_readings:
+            self._thread.submit(close_tree)
+            self._thread.shutdown(wait=False)
+
+    def _read_ahead(self, start: int, stop: int) -> Iterator[ParticleTable | HeptError]:
         at = start
         if self._kept is not None and self._kept.first <= at < self._kept.stop:
             at = min(self._kept.stop, stop)
@@ -84,11 +101,6 @@ class EventStream:
         finally:
             if coming is not None:
                 coming[1].cancel()
-
-    def close(self) -> None:
-        """Close the file; the thread ends when it has done so."""
-        self._thread.submit(close_tree)
-        self._thread.shutdown(wait=False)
 
     def _find_branches(self) -> tuple[list[Any], int]:
         wanted = set(list_leaves(self.branches, labelled=self.labelled))

@@ -151,6 +151,27 @@ def test_a_reading_that_is_given_up_does_not_disturb_the_next(pileup_file):
     assert [table.first for table in stream.read(5, 8)] == [5, 6, 7]
 
 
+def test_readings_of_two_files_take_turns(pileup_file, tmp_path):
+    """The stream of the first file is given up for that of the second; its reading goes on all the same."""
+    copy = tmp_path / "copy.root"
+    copy.write_bytes(pileup_file.read_bytes())
+    survey = survey_tree(str(copy))
+    branches = choose_branches("auto", survey.contents, survey.classes, copy)
+
+    def read(path):
+        stream = stream_of(str(path), branches, labelled=True, step_bytes=1)
+        threads.append(stream._thread)
+        yield from stream.read(0, 12)
+
+    threads = []
+    pairs = list(zip(read(pileup_file), read(copy), strict=True))
+    assert [(a.first, b.first) for a, b in pairs] == [(i, i) for i in range(12)]
+    # No work is taken any more by the first stream, which nobody reads from.
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        threads[0].submit(int)
+    threads[1].submit(int)
+
+
 def test_a_forked_process_has_a_thread_of_its_own(pileup_file):
     survey = survey_tree(str(pileup_file))
     branches = choose_branches("auto", survey.contents, survey.classes, pileup_file)
