@@ -9,7 +9,6 @@ bytes, header included, against the index's CRC-32.
 from __future__ import annotations
 
 import ctypes
-import zlib
 from typing import Any
 
 import numpy as np
@@ -49,39 +48,8 @@ def encoding_of(dtype: str) -> str:
     return "BYTE_STREAM_SPLIT" if dtype == "float32" else "PLAIN"
 
 
-def index_row_group(content: bytes, offset: int) -> NDArray[Any]:
-    """Find the pages of a row group.
-
-    Args:
-        content: The bytes of the row group.
-        offset: Where they lie in the file.
-
-    Returns:
-        One `INDEX_DTYPE` entry per column.
-    """
-    entries, start = [], 0
-    while start < len(content):
-        header, header_length = _read_struct(content, start)
-        data = header[8]
-        levels = data[5] + data[6]
-        length = header_length + header[3]
-        entries.append(
-            (
-                offset + start,
-                length,
-                header_length + levels,
-                data[1] - data[2],
-                header[2] - levels,
-                zlib.crc32(memoryview(content)[start : start + length]),
-                int(data.get(7, True)),
-            )
-        )
-        start += length
-    return np.array(entries, dtype=INDEX_DTYPE)
-
-
 def decode_page(page: memoryview, entry: tuple[int, ...], column: Column) -> NDArray[Any]:
-    """The values of one page, as `index_row_group` described it."""
+    """The values of one page that the index describes so."""
     _, length, head, count, raw, _, is_compressed = entry
     dtype = column.dtype
     if count == 0:
@@ -111,46 +79,3 @@ def _join_bytes(split: NDArray[np.uint8]) -> NDArray[np.uint32]:
         numbers <<= np.uint32(8)
         numbers |= part
     return numbers
-
-
-# Thrift's compact protocol, as far as page headers use it: field types 1, 2 are booleans, 3–6 integers,
-# 8 binary, 12 a struct.
-
-
-def _read_struct(content: bytes, start: int) -> tuple[dict[int, Any], int]:
-    fields: dict[int, Any] = {}
-    position, field = start, 0
-    while content[position]:
-        kind, step = content[position] & 15, content[position] >> 4
-        position += 1
-        if step:
-            field += step
-        else:
-            field, position = _read_integer(content, position)
-        if kind in (1, 2):
-            fields[field] = kind == 1
-        elif kind == 12:
-            fields[field], length = _read_struct(content, position)
-            position += length
-        elif kind == 8:
-            length, position = _read_varint(content, position)
-            position += length
-        else:
-            fields[field], position = _read_integer(content, position)
-    return fields, position + 1 - start
-
-
-def _read_integer(content: bytes, position: int) -> tuple[int, int]:
-    number, position = _read_varint(content, position)
-    return (number >> 1) ^ -(number & 1), position
-
-
-def _read_varint(content: bytes, position: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = content[position]
-        position += 1
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number, position
-        shift += 7

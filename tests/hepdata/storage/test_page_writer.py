@@ -1,5 +1,7 @@
 """Files made page by page hold what Arrow's own writer would have stored, for every reader of Parquet."""
 
+import zlib
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from hepdata.cloud import PairList, PointCloud
 from hepdata.schema import TRACKING, Column, Schema
 from hepdata.storage.columns import arrays_of, arrow_schema, list_columns
-from hepdata.storage.pages import INDEX_DTYPE, index_row_group
+from hepdata.storage.pages import INDEX_DTYPE
 from hepdata.storage.parquet import write_shard
 from hepdata.storage.parquet_reader import ParquetShard
 from hepdata.storage.place import open_place
@@ -74,6 +76,72 @@ def write_with_arrow(path, clouds, schema, has_pairs):
                     )
                 )
             writer.write_table(pa.Table.from_arrays(cells, schema=layout))
+
+
+def index_row_group(content, offset):
+    """One `INDEX_DTYPE` entry for each page of a row group that lies at `offset`, as the page headers say."""
+    entries, start = [], 0
+    while start < len(content):
+        header, header_length = read_struct(content, start)
+        data = header[8]
+        levels = data[5] + data[6]
+        length = header_length + header[3]
+        entries.append(
+            (
+                offset + start,
+                length,
+                header_length + levels,
+                data[1] - data[2],
+                header[2] - levels,
+                zlib.crc32(memoryview(content)[start : start + length]),
+                int(data.get(7, True)),
+            )
+        )
+        start += length
+    return np.array(entries, dtype=INDEX_DTYPE)
+
+
+# Thrift's compact protocol, as far as page headers use it: field types 1, 2 are booleans, 3–6 integers,
+# 8 binary, 12 a struct.
+
+
+def read_struct(content, start):
+    fields = {}
+    position, field = start, 0
+    while content[position]:
+        kind, step = content[position] & 15, content[position] >> 4
+        position += 1
+        if step:
+            field += step
+        else:
+            field, position = read_integer(content, position)
+        if kind in (1, 2):
+            fields[field] = kind == 1
+        elif kind == 12:
+            fields[field], length = read_struct(content, position)
+            position += length
+        elif kind == 8:
+            length, position = read_varint(content, position)
+            position += length
+        else:
+            fields[field], position = read_integer(content, position)
+    return fields, position + 1 - start
+
+
+def read_integer(content, position):
+    number, position = read_varint(content, position)
+    return (number >> 1) ^ -(number & 1), position
+
+
+def read_varint(content, position):
+    number = shift = 0
+    while True:
+        byte = content[position]
+        position += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, position
+        shift += 7
 
 
 def assert_same(found, expected):
