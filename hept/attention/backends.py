@@ -42,7 +42,7 @@ class BlockAttention(Protocol):
 
 
 BACKENDS: dict[str, BlockAttention] = {
-    # Exact in float32 and linear in memory on every device, which no fused kernel is.
+    # Linear in memory on every device, and on a CPU precise with outliers too, which no fused kernel is.
     "auto": attend_grouped,
     "eager": attend_eager,
     "grouped": attend_grouped,

@@ -54,7 +54,7 @@ def choose_step(reach: Tensor, n_columns: int, clouds: Clouds) -> Sharp:
     """The grid for clouds whose sharp columns reach so far from 0 (H, B)."""
     # Partial sums stay below 2P·n² halves of δ², n being the largest multiple of δ.
     n_steps = math.sqrt(2**24 / (2 * n_columns))
-    exponent = (reach.clamp(min=1e-30) / n_steps).log2().ceil()
+    exponent = (reach.float().clamp(min=1e-30) / n_steps).log2().ceil()
     step = exponent.exp2()
     return Sharp(n_columns, step if clouds.n_clouds == 1 else clouds.spread(step))
 

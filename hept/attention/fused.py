@@ -8,6 +8,9 @@ Both compute softmax(q·k)·v and no sum over tables, so two things are added:
 and what each table's softmax was divided by: for `sdpa` by a null key of logit 0, which collects 1/(1+Z) in a
 column of its own; for `flex` by the log-sum-exp that it returns.
 
+The grid is as fine as the farthest point of a cloud allows: in float32 an outlier costs its whole cloud
+precision here, where `grouped` changes to float64 on a CPU.
+
 Axes: N points, H heads, C tables, D dimensions of a query, V of a value, K blocks, S slots.
 """
 

@@ -184,7 +184,8 @@ def _choose_grid(
     # Asking a GPU would make it wait; an outlier costs precision there.
     if type(step) is Tensor and step.device.type == "cpu":
         largest = float(step[head].max())
-        if largest > LARGEST_STEP:
+        # NaN too: a point that has no place is to disturb its blocks only, not its cloud.
+        if not largest <= LARGEST_STEP:
             return None, torch.float64
         if largest <= NEGLIGIBLE_STEP:
             return None, query.dtype

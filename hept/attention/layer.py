@@ -122,7 +122,10 @@ class HEPTAttention(nn.Module):
             query, key, sharp = self._query_and_key(x.to(coords.dtype), coords, clouds)
             query_order, key_order = self.tables(query, key, coords, clouds)
             blocks = cut_into_blocks(clouds, self.block_size)
-            out = self.attend(query, key, value.to(query.dtype), query_order, key_order, blocks, sharp)
+            # The same for a model that is in half precision itself: its sums would be 0 or infinite.
+            dtype = torch.promote_types(query.dtype, torch.float32)
+            rows = (query.to(dtype), key.to(dtype), value.to(dtype))
+            out = self.attend(*rows, query_order, key_order, blocks, sharp)
         return self.out_linear(out.to(value.dtype).movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
 
     def omega(self) -> Tensor:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hept import Clouds, HEPTAttention
+from hept.attention.layer import TERMS_OF_OMEGA
 from hept.attention.periodic import lift_periodic
 
 VARIANTS = {
@@ -222,6 +223,32 @@ def test_autocast_keeps_hashing_and_distances_in_float32():
     assert torch.equal(seen[0], seen[1])
     # What is left is the rounding of values and of the last layer to 8 bits.
     assert (cast.float() - plain).abs().max() < 0.02 * plain.abs().max()
+
+
+@pytest.mark.parametrize("backend", ["eager", "grouped", "sdpa", "flex"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("reach", [0.0, 1.0, 30.0])
+def test_a_model_in_half_precision_loses_no_more_than_its_digits(backend, dtype, reach):
+    attention = make(block_size=40, backend=backend, dtype=dtype)
+    x, coords = draw(30, dtype=dtype)
+    # On whole numbers a few times as far apart as the kernel is wide, so that rounding them is no difference.
+    coords = (coords * reach).round()
+    with torch.no_grad():
+        attention.omega_terms.copy_(math.log(0.5 / TERMS_OF_OMEGA) / 6)
+    out = attention(x.requires_grad_(), coords, one_cloud(30))
+    (grad,) = torch.autograd.grad(out.square().sum(), x)
+    exact = attend_densely(attention.double(), x.double(), coords.double())
+    (exact_grad,) = torch.autograd.grad(exact.square().sum(), x)
+    assert out.dtype == dtype
+    assert (out - exact).abs().max() < 0.03 * exact.abs().max()
+    assert (grad - exact_grad).abs().max() < 0.1 * exact_grad.abs().max()
+
+
+def test_a_point_without_a_place_disturbs_its_blocks_only():
+    attention = make(block_size=10, dtype=torch.float32)
+    x, coords = draw(200, dtype=torch.float32)
+    coords[17, 2] = torch.nan
+    assert 0 < attention(x, coords, one_cloud(200)).isnan().any(1).sum() < 100
 
 
 @pytest.mark.parametrize(
