@@ -15,6 +15,7 @@ Axes: N points, Q queries of a chunk, K candidates, D dimensions.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -65,7 +66,6 @@ def average_precision_at_k(embeddings: Tensor, particle_id: Tensor, is_query: Te
         raise ValueError(f"embeddings, particle_id and is_query have {lengths} points")
     if not torch.isfinite(embeddings).all():
         raise ValueError("embeddings hold values that are not finite; they must be finite")
-    x = embeddings.detach()
     _, particle, size = torch.unique(particle_id, return_inverse=True, return_counts=True)
     n_partners = (size[particle] - 1).masked_fill(particle_id == 0, 0)
     queries = (is_query & (n_partners > 0)).nonzero().squeeze(1)
@@ -75,17 +75,17 @@ def average_precision_at_k(embeddings: Tensor, particle_id: Tensor, is_query: Te
     queries = queries[torch.argsort(n_partners[queries], stable=True)]
     found_k = torch.zeros(len(queries), dtype=torch.float64)
     found_fixed = torch.zeros(len(queries), dtype=torch.float64)
-    cloud = _Cloud(x, particle)
+    cloud = _Cloud(_bring_to_size(embeddings.detach().double()), particle)
 
     def count_chunks(chunks: range) -> None:
         # One buffer for all products: fresh memory costs more than filling it.
-        buffer = torch.empty(CHUNK * TILE)
+        buffer = torch.empty(CHUNK * TILE, dtype=torch.float32)
         for chunk in chunks:
             rows = slice(chunk * CHUNK, (chunk + 1) * CHUNK)
             asked = queries[rows]
             found_k[rows], found_fixed[rows] = cloud.count_found(asked, n_partners[asked], buffer)
 
-    share_out(count_chunks, -(-len(queries) // CHUNK), x.device)
+    share_out(count_chunks, -(-len(queries) // CHUNK), embeddings.device)
     k_all = n_partners[queries].double()
     return Retrieval(
         ap=float((found_k / k_all).mean()),
@@ -95,17 +95,31 @@ def average_precision_at_k(embeddings: Tensor, particle_id: Tensor, is_query: Te
     )
 
 
+def _bring_to_size(x: Tensor) -> Tensor:
+    """The points with the largest coordinate between ½ and 1: squares of any other size may leave float32.
+
+    A power of two, so that nothing is rounded and every order and tie stays.
+    """
+    exponent = math.frexp(float(x.abs().max()))[1]
+    return x * 2.0 ** -max(exponent, -1000)
+
+
 class _Cloud:
-    """The points of a cloud, laid out for many nearest-neighbour questions."""
+    """The points of a cloud, laid out for many nearest-neighbour questions.
+
+    Args:
+        x: (N, D) float64, none of it beyond 1.
+        particle: (N,) whose hits they are.
+    """
 
     def __init__(self, x: Tensor, particle: Tensor) -> None:
         self.n_points = len(x)
         # The last tile is filled up with points far away.
         n_padded = -len(x) % TILE
-        self.x = torch.cat([x.double(), x.new_full((n_padded, x.shape[1]), FAR, dtype=torch.float64)])
+        self.x = torch.cat([x, x.new_full((n_padded, x.shape[1]), FAR)])
         self.particle = torch.cat([particle, particle.new_full((n_padded,), -1)])
         # Rounding grows with the distance from the origin.
-        self.near = (self.x - x.double().mean(0)).float()
+        self.near = (self.x - x.mean(0)).float()
         self.square = self.near.square().sum(1)
         # |b|² − 2 a·b as one product of [−2a, 1] and [b, |b|²].
         right = torch.cat([self.near, self.square[:, None]], 1)
@@ -144,7 +158,7 @@ class _Cloud:
     ) -> tuple[Tensor, Tensor]:
         """(Q, n_wanted · GROUP) points, and the smallest value of the last group among them."""
         a = self.near[queries]
-        left = torch.cat([-2 * a, torch.ones(len(a), 1)], 1)
+        left = torch.cat([-2 * a, torch.ones_like(a[:, :1])], 1)
         product = buffer[: len(a) * TILE].view(len(a), TILE)
         minima = []
         for tile in self.tiles:

@@ -106,6 +106,27 @@ def test_groups_tiles_and_chunks_change_nothing(monkeypatch):
         assert average_precision_at_k(x, particle_id, is_query).ap == pytest.approx(expected)
 
 
+@pytest.fixture
+def default_dtype():
+    before = torch.get_default_dtype()
+    yield torch.set_default_dtype
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("exponent", [-120, -60, 0, 60, 120])
+def test_only_ratios_of_distances_count(default_dtype, exponent, dtype):
+    """Squares of these leave float32; whatever a user's default type is, sums are in ours."""
+    default_dtype(dtype)
+    generator = torch.Generator().manual_seed(2)
+    particle_id = torch.randint(0, 60, (2500,), generator=generator)
+    x = torch.randn(60, 3, generator=generator, dtype=torch.float32)[particle_id]
+    x += torch.randn(2500, 3, generator=generator, dtype=torch.float32)
+    is_query = torch.arange(2500) % 50 == 0
+    found = average_precision_at_k(x * 2.0**exponent, particle_id, is_query)
+    assert found.ap == pytest.approx(literal(x, particle_id, is_query))
+
+
 def test_unusable_input_is_named():
     with pytest.raises(ValueError, match="have 2, 3 and 2 points"):
         average_precision_at_k(torch.zeros(2, 1), torch.zeros(3), torch.zeros(2, dtype=torch.bool))
