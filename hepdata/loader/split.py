@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
@@ -53,6 +54,7 @@ class Split:
         self._readers: OrderedDict[int, ShardReader] = OrderedDict()
         self._process = os.getpid()
         self._lock = Lock()
+        _splits.add(self)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -223,3 +225,16 @@ class Split:
 
     def __repr__(self) -> str:
         return f"Split({self.name!r} of {self.place.location!r}, {len(self):,} clouds)"
+
+
+_splits: weakref.WeakSet[Split] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """A forked process has no thread that would release what another thread of its parent held."""
+    for split in _splits:
+        split._lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)

@@ -1,6 +1,7 @@
 """Large arrays, read by one thread or two: the same clouds, and the same errors."""
 
 import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -141,10 +142,11 @@ def test_a_forked_process_has_threads_of_its_own(folder, clouds):
     """As torch's DataLoader makes its workers: threads and locks of the parent do not exist there."""
     split = hepdata.open_dataset(folder)["train"]
     assert_same(split[0], clouds[0])
-    with small_work(), side_thread():
+    with small_work(), side_thread(), split._lock:
         child = os.fork()
         if not child:
             code = 1
+            signal.alarm(60)
             try:
                 assert_same(split[1], clouds[1])
                 code = 0
