@@ -25,7 +25,7 @@ from hept.attention.clouds import Clouds
 
 # Steps δ beyond which float32 is no longer good enough: the logit is then off by 0.01 and more.
 LARGEST_STEP = 4.0
-# Steps up to which no grid is needed: the plain product is then off by less than 0.001.
+# Steps up to which no grid is needed: the plain product is then off by 0.0003 in the mean, 0.003 at most.
 NEGLIGIBLE_STEP = 2.0**-5
 
 
