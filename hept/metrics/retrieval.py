@@ -26,6 +26,8 @@ from hept.threads import share_out
 GROUP = 16
 TILE = 2048
 CHUNK = 256
+# Partners up to which a chunk has all its queries: candidates take memory by the product of both.
+WIDE = 256
 FIXED_K = 19
 SPARE = 5
 # Rounding of a float32 product of some dozen terms, relative to squared lengths; generous.
@@ -77,15 +79,17 @@ def average_precision_at_k(embeddings: Tensor, particle_id: Tensor, is_query: Te
     found_fixed = torch.zeros(len(queries), dtype=torch.float64)
     cloud = _Cloud(_bring_to_size(embeddings.detach().double()), particle)
 
-    def count_chunks(chunks: range) -> None:
+    chunks = _cut_into_chunks(n_partners[queries].tolist())
+
+    def count_chunks(numbers: range) -> None:
         # One buffer for all products: fresh memory costs more than filling it.
         buffer = torch.empty(CHUNK * TILE, dtype=torch.float32)
-        for chunk in chunks:
-            rows = slice(chunk * CHUNK, (chunk + 1) * CHUNK)
+        for number in numbers:
+            rows = chunks[number]
             asked = queries[rows]
             found_k[rows], found_fixed[rows] = cloud.count_found(asked, n_partners[asked], buffer)
 
-    share_out(count_chunks, -(-len(queries) // CHUNK), embeddings.device)
+    share_out(count_chunks, len(chunks), embeddings.device)
     k_all = n_partners[queries].double()
     return Retrieval(
         ap=float((found_k / k_all).mean()),
@@ -93,6 +97,18 @@ def average_precision_at_k(embeddings: Tensor, particle_id: Tensor, is_query: Te
         recall=float((found_fixed / k_all).mean()),
         n_queries=len(queries),
     )
+
+
+def _cut_into_chunks(k: list[int]) -> list[slice]:
+    """Stretches of at most `CHUNK` queries, whose numbers of partners ascend; fewer where these are large."""
+    chunks: list[slice] = []
+    begin = 0
+    while begin < len(k):
+        end = min(begin + CHUNK, len(k))
+        end = min(end, begin + max(1, CHUNK * WIDE // max(k[end - 1], WIDE)))
+        chunks.append(slice(begin, end))
+        begin = end
+    return chunks
 
 
 def _bring_to_size(x: Tensor) -> Tensor:

@@ -99,11 +99,22 @@ def test_groups_tiles_and_chunks_change_nothing(monkeypatch):
     particle_id = torch.randint(0, 90, (700,), generator=generator)
     is_query = torch.ones(700, dtype=torch.bool)
     expected = literal(x, particle_id, is_query)
-    for group, tile, chunk in ((2, 64, 100), (16, 16, 7), (8, 128, 1000)):
+    for group, tile, chunk, wide in ((2, 64, 100, 256), (16, 16, 7, 1), (8, 128, 1000, 5)):
         monkeypatch.setattr(module, "GROUP", group)
         monkeypatch.setattr(module, "TILE", tile)
         monkeypatch.setattr(module, "CHUNK", chunk)
+        monkeypatch.setattr(module, "WIDE", wide)
         assert average_precision_at_k(x, particle_id, is_query).ap == pytest.approx(expected)
+
+
+@given(k=st.lists(st.integers(1, 100_000), max_size=3000).map(sorted))
+def test_chunks_take_every_query_and_bounded_memory(k):
+    chunks = module._cut_into_chunks(k)
+    assert [row for chunk in chunks for row in range(chunk.start, chunk.stop)] == list(range(len(k)))
+    for chunk in chunks:
+        n_queries = chunk.stop - chunk.start
+        assert 1 <= n_queries <= module.CHUNK
+        assert n_queries == 1 or n_queries * k[chunk.stop - 1] <= module.CHUNK * module.WIDE
 
 
 @pytest.fixture
