@@ -2,8 +2,10 @@
 
 import sys
 
+import awkward as ak
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 
 import hepdata
@@ -23,7 +25,6 @@ def split(folder):
 
 
 def test_awkward(split):
-    ak = pytest.importorskip("awkward")
     array = split.to_awkward(pairs=True)
     assert len(array) == 5
     assert ak.num(array.eta).tolist() == [10, 13, 16, 19, 22]
@@ -39,7 +40,6 @@ def test_awkward_of_some_columns(split):
 
 
 def test_awkward_reads_the_bare_files(folder, split):
-    ak = pytest.importorskip("awkward")
     array = ak.from_parquet(sorted(map(str, folder.glob("train-*.parquet"))))
     assert array.n_points.tolist() == [10, 13, 16, 19, 22]
     np.testing.assert_array_equal(array[4].eta.to_numpy(), split[4].eta)
@@ -55,7 +55,6 @@ def test_pandas(split):
 
 
 def test_pandas_reads_the_bare_files(folder, split):
-    pd = pytest.importorskip("pandas")
     table = pd.read_parquet(folder / "train-00001-of-00002.parquet")
     np.testing.assert_array_equal(table.neg_idx[1], split[4].negatives.idx)
 
@@ -68,7 +67,7 @@ def test_empty_split_as_table(tmp_path, make_dataset):
 
 
 def test_pyg_data_and_loader(split):
-    pytest.importorskip("torch_geometric")
+    pytest.importorskip("torch_geometric", reason="comes with the extra [dev]")
     from torch_geometric.loader import DataLoader
 
     dataset = split.to_pyg()
@@ -95,7 +94,7 @@ def test_pyg_is_optional(split, monkeypatch):
 
 
 def test_pyg_loader_with_processes(split):
-    pytest.importorskip("torch_geometric")
+    pytest.importorskip("torch_geometric", reason="comes with the extra [dev]")
     from torch_geometric.loader import DataLoader
 
     loader = DataLoader(split.to_pyg(features=["eta"], pairs=False), batch_size=2, num_workers=2)
@@ -103,7 +102,7 @@ def test_pyg_loader_with_processes(split):
 
 
 def test_hugging_face_datasets_finds_the_splits(folder, split, tmp_path, monkeypatch):
-    datasets = pytest.importorskip("datasets")
+    datasets = pytest.importorskip("datasets", reason="comes with the extra [dev]")
     found = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
     # "validation" is their name for the split.
     assert {name: part.num_rows for name, part in found.items()} == {"train": 5, "validation": 2, "test": 1}
@@ -115,7 +114,7 @@ def test_hugging_face_datasets_finds_the_splits(folder, split, tmp_path, monkeyp
 
 
 def test_polars(folder, split):
-    pl = pytest.importorskip("polars")
+    pl = pytest.importorskip("polars", reason="comes with the extra [dev]")
     table = pl.read_parquet(folder / "train-*.parquet")
     assert table["n_points"].to_list() == [10, 13, 16, 19, 22]
     np.testing.assert_array_equal(table["eta"][2].to_numpy(), split[2].eta)
@@ -125,7 +124,7 @@ def test_polars(folder, split):
 
 
 def test_duckdb(folder, split):
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = pytest.importorskip("duckdb", reason="comes with the extra [dev]")
     rows = duckdb.sql(
         f"select event_id, len(eta), list_sum(pt), neg_idx, is_reconstructable, r "
         f"from '{folder}/train-*.parquet' order by event_id"

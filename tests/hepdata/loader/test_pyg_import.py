@@ -61,7 +61,7 @@ def test_points_follow_the_curve(tmp_path, big_cloud, as_published):
 
 
 def test_torch_geometric_data(tmp_path, big_cloud, as_published):
-    data = pytest.importorskip("torch_geometric.data")
+    data = pytest.importorskip("torch_geometric.data", reason="comes with the extra [dev]")
     torch.save(data.Data(**as_published(big_cloud)), tmp_path / "some.pt")
     found = import_file(tmp_path)
     assert (found.event_id, found.sector) == (21149, 3)
@@ -69,7 +69,7 @@ def test_torch_geometric_data(tmp_path, big_cloud, as_published):
 
 
 def test_many_clouds_in_one_file(tmp_path, make_cloud, as_published):
-    data = pytest.importorskip("torch_geometric.data")
+    data = pytest.importorskip("torch_geometric.data", reason="comes with the extra [dev]")
     clouds = [make_cloud(n_points=20 + i, event_id=i // 2, sector=i % 2) for i in range(4)]
     for cloud in clouds:
         cloud.columns["r"][:] = np.abs(cloud.r) * 300 + 30

@@ -14,7 +14,7 @@ from hepdata.pipeline.shard import ShardJob
 from hepdata.pipeline.split import ShardPlan
 from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
 
-distributed = pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed", reason="needs the extra [dask]: pip install 'hept[dask]'")
 
 
 class WorkerKiller:

@@ -156,7 +156,10 @@ def assert_same(found, expected):
 @settings(max_examples=60, deadline=None)
 @given(shard=shards())
 def test_arrow_polars_and_duckdb_read_what_arrow_would_have_written(tmp_path_factory, shard):
-    pl, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    pl, duckdb = (
+        pytest.importorskip("polars", reason="comes with the extra [dev]"),
+        pytest.importorskip("duckdb", reason="comes with the extra [dev]"),
+    )
     schema, clouds, has_pairs = shard
     folder = tmp_path_factory.mktemp("shard")
     ours, theirs = folder / "ours.parquet", folder / "theirs.parquet"

@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+import torch
 
 from hepdata.storage import reused_memory
 from hepdata.storage.reused_memory import SMALLEST, empty
@@ -37,7 +38,6 @@ def test_memory_comes_back_when_the_last_view_is_gone():
 
 
 def test_a_tensor_keeps_its_memory():
-    torch = pytest.importorskip("torch")
     array = empty(LENGTH, np.int32)
     array[:] = 7
     tensor = torch.from_numpy(array)
