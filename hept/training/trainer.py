@@ -159,12 +159,11 @@ class Training:
         try:
             with Interrupt() as interrupt:
                 while where.epoch < self.config.epochs and stopped == "finished":
-                    self._train_epoch(interrupt)
-                    if interrupt.requested:
+                    if self._train_epoch(interrupt):
+                        self._end_epoch()
+                        stopped = self._reason_to_stop(begun)
+                    else:
                         stopped = "interrupted"
-                        break
-                    self._end_epoch()
-                    stopped = self._reason_to_stop(begun)
         finally:
             self.log.finish()
         return FitResult(
@@ -179,7 +178,8 @@ class Training:
             is_first_process=self.fabric.is_global_zero,
         )
 
-    def _train_epoch(self, interrupt: Interrupt) -> None:
+    def _train_epoch(self, interrupt: Interrupt) -> bool:
+        """Train to the end of the epoch, and say whether it was reached."""
         where = self.state.position
         self.data.train.set_epoch(where.epoch)
         self.data.go_to(where.batches)
@@ -187,13 +187,15 @@ class Training:
         for window in self._windows(self.data.train):
             self._step(window)
             where.batches += len(window)
-            # Asked of all processes together: one that stopped alone would leave the others waiting.
-            interrupt.requested = self._sum_over_processes(float(interrupt.requested)) > 0
+            # All processes act on the same answer: one that stopped alone would leave the others waiting.
+            # A request that comes during the question keeps its flag, and is found after the next step.
+            is_interrupted = self._sum_over_processes(float(interrupt.requested)) > 0
             every = self.config.save_every_steps
-            if interrupt.requested or (every and where.step % every == 0):
+            if is_interrupted or (every and where.step % every == 0):
                 self._save()
-            if interrupt.requested:
-                return
+            if is_interrupted:
+                return False
+        return True
 
     def _windows(self, loader: Loader) -> Iterator[list[Batch]]:
         """The batches of one optimiser step at a time."""

@@ -1,8 +1,6 @@
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -18,16 +16,31 @@ from pathlib import Path
 from hept.config import load_config
 from hept.training.trainer import fit
 
+{before}
 if __name__ == "__main__":
     config, dataset, out = sys.argv[1:]
     fit(load_config(config), dataset, Path(out), accelerator="cpu", devices=2, strategy="ddp")
 """
 
+INTERRUPT_IN_EXCHANGE = """
+import itertools, os, signal
+from lightning_fabric import Fabric
 
-def start_two(config, dataset, out):
-    """A training in two processes."""
+all_reduce, count = Fabric.all_reduce, itertools.count(1)
+
+def exchange(fabric, *args, **settings):
+    if fabric.global_rank == 0 and next(count) == {number}:
+        os.kill(os.getpid(), signal.SIGINT)
+    return all_reduce(fabric, *args, **settings)
+
+Fabric.all_reduce = exchange
+"""
+
+
+def start_two(config, dataset, out, before=""):
+    """A training in two processes, each of which runs `before` first."""
     folder = out.parent
-    (folder / "fit.py").write_text(SCRIPT)
+    (folder / "fit.py").write_text(SCRIPT.format(before=before))
     (folder / "config.yaml").write_text(config.to_yaml())
     command = [sys.executable, *map(str, (folder / "fit.py", folder / "config.yaml", dataset, out))]
     return subprocess.Popen(
@@ -64,17 +77,17 @@ def test_a_bad_cloud_in_one_process_stops_both(make_dataset, small_config, tmp_p
     assert "found a loss of nan on event 3 sector 0" in errors or "a bad loss in another process" in errors
 
 
-def test_an_interrupt_of_one_process_stops_both_after_the_step(tracking_dataset, small_config, tmp_path):
+def test_an_interrupt_during_the_exchange_stops_both_after_the_next_step(
+    tracking_dataset, small_config, tmp_path
+):
+    # Ten steps. The fourth exchange of each asks all processes for interrupts;
+    # this interrupt comes after its flag was read.
     run = tmp_path / "run"
-    process = start_two(small_config("tracking-demo", "epochs=100000"), tracking_dataset, run)
+    config = small_config("tracking-demo", "epochs=10")
+    process = start_two(config, tracking_dataset, run, before=INTERRUPT_IN_EXCHANGE.format(number=8))
     try:
-        steps = run / "steps.csv"
-        while not (steps.exists() and len(steps.read_text().splitlines()) > 2):
-            assert process.poll() is None
-            time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=120)
+        assert process.wait(timeout=300) == 0
     finally:
         process.kill()
-    rows = RunFolder(run).read_rows("steps")
-    assert load_resume_state(run / "resume.pt")["position"]["step"] == len(rows)
+    assert len(RunFolder(run).read_rows("steps")) == 3
+    assert load_resume_state(run / "resume.pt")["position"]["step"] == 3
