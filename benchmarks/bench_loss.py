@@ -23,8 +23,8 @@ from hepdata.simulate.tracking import simulate_event
 from hept.losses import info_nce
 
 N_HITS = 6_600
-# Gives as many pairs as the published 256 do in real events, which are denser.
-N_NEIGHBORS = 468
+# As many pairs as the published 256 neighbours within 1 give in real events, which are denser.
+N_NEIGHBORS, RADIUS = 468, 1.06
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def make_inputs() -> Inputs:
     eta, phi = eta[order].astype(np.float32), phi[order].astype(np.float32)
     particle = np.asarray(truth["particle_id"])[order]
     pt = np.hypot(np.asarray(truth["tpx"]), np.asarray(truth["tpy"]))[order]
-    positives, negatives = pair_published(eta, phi, particle, N_NEIGHBORS, 1.0)
+    positives, negatives = pair_published(eta, phi, particle, N_NEIGHBORS, RADIUS)
     rng = np.random.default_rng(0)
     _, number = np.unique(particle, return_inverse=True)
     centre = rng.normal(0, 0.5, (number.max() + 1, 12))
