@@ -34,20 +34,16 @@ def curve_order(
     Returns:
         (N,) indices such that `eta[order]`, `phi[order]` follow the curve.
     """
-    n_cells = 1 << BITS
-    half = SIDE / 2
-    scale = n_cells / SIDE
-    eta_cell = (np.clip(np.asarray(eta, dtype=np.float64), -half, half) + half) * scale
-    phi = np.asarray(phi, dtype=np.float64)
-    if len(phi) and np.abs(phi).max() >= np.pi:
-        phi = wrap_phi(phi)
-    phi_cell = (phi + half) * scale
-    x = np.minimum(eta_cell, n_cells - 1).astype(np.uint32)
-    y = phi_cell.astype(np.uint32)
+    phi = np.asarray(phi)
+    if len(phi) and float(np.abs(phi).max()) >= np.pi:
+        phi = wrap_phi(phi.astype(np.float64))
+    distance = _hilbert_distance(_find_cells(np.asarray(eta)), _find_cells(phi))
     # Distance and index in one number: a plain sort of it is stable, and several times faster than argsort.
-    keys = (_hilbert_distance(x, y).astype(np.uint64) << np.uint64(32)) | np.arange(len(x), dtype=np.uint64)
+    keys = distance.astype(np.uint64)
+    keys <<= np.uint64(32)
+    keys |= np.arange(len(keys), dtype=np.uint64)
     keys.sort()
-    order = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    order = (keys & np.uint64(0xFFFFFFFF)).view(np.int64)
     if ties is not None:
         _order_ties(order, keys >> np.uint64(32), ties)
     return order
@@ -65,25 +61,39 @@ def _order_ties(order: NDArray[np.int64], distance: NDArray[np.uint64], ties: ND
     order[at] = order[at][np.lexsort((ties[order[at]], distance[at]))]
 
 
-def _hilbert_distance(x: NDArray[np.uint32], y: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _find_cells(values: NDArray[np.floating]) -> NDArray[np.int32]:
+    """(N,) column or row of the curve's grid; a width of a power of two loses nothing in single precision."""
+    half = 1 << (BITS - 1)
+    cells = values * values.dtype.type((1 << BITS) / SIDE)
+    np.clip(cells, -half, half - 1, out=cells)
+    np.floor(cells, out=cells)
+    return cells.astype(np.int32) + np.int32(half)
+
+
+def _hilbert_distance(x: NDArray[np.int32], y: NDArray[np.int32]) -> NDArray[np.uint32]:
     """How far along the curve each cell (x, y) of a 2^BITS × 2^BITS grid lies.
 
     The curve inside a quadrant is the whole curve mirrored or turned; which of the four ways applies is the
     state of a machine that reads the bits of x and y from the top, here eight of each at a time.
     """
-    byte, eight = np.uint32(0xFF), np.uint32(8)
-    upper = ((x >> eight) << eight) | (y >> eight)
-    lower = ((x & byte) << eight) | (y & byte)
-    digits, states = _make_tables()
-    # The machine starts in state 0.
-    first = digits[upper].astype(np.uint32)
-    at = (states[upper].astype(np.uint32) << np.uint32(16)) | lower
-    return np.asarray((first << np.uint32(16)) | digits[at], dtype=np.uint32)
+    first, second = _make_tables()
+    upper = (x & 0xFF00) | (y >> 8)
+    lower = ((x & 0xFF) << 8) | (y & 0xFF)
+    distance = first.take(upper)
+    state = (distance & np.uint32(0xFFFF)).view(np.int32) << 16
+    distance &= np.uint32(0xFFFF0000)
+    distance |= second.take(state | lower)
+    return distance
 
 
 @cache
-def _make_tables() -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
-    """Digits and next state for every state (bit 1: mirrored, bit 0: turned) and eight bits of x and of y."""
+def _make_tables() -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
+    """What eight bits of x and of y stand for: digits of the distance.
+
+    Returns:
+        For the upper bits, which the machine reads in state 0, digits above the next state; for the lower
+        bits, below one of four states (bit 1: mirrored, bit 0: turned), digits.
+    """
     n_bits = 8
     state, x, y = (axis.ravel() for axis in np.indices((4, 1 << n_bits, 1 << n_bits), dtype=np.int32))
     digits = np.zeros_like(x)
@@ -96,4 +106,5 @@ def _make_tables() -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
         digits = (digits << 2) | (3 * right ^ upper)
         # The lower quadrants hold the curve turned about a diagonal, the right one about the other.
         state = np.where(upper == 1, state, state ^ (1 | (2 * right)))
-    return digits.astype(np.uint16), state.astype(np.uint8)
+    start = slice(1 << (2 * n_bits))
+    return (digits[start].astype(np.uint32) << 16) | state[start].astype(np.uint32), digits.astype(np.uint16)
