@@ -7,8 +7,9 @@ Axes: V events, P particles of all of them, N points of one cloud.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +44,8 @@ class PileupCuts:
 
 def classify(pid: NDArray[np.int32], charge: NDArray[np.int32]) -> NDArray[np.int32]:
     """(P,) 0 charged, 1 γ, 2 K⁰_L, 3 K⁰_S, 4 n, 5 Λ, 6 Ξ⁰, 7 any other neutral."""
-    out = np.take(_CLASS_OF, np.minimum(np.abs(pid), len(_CLASS_OF) - 1))
-    out[charge != 0] = 0
+    out = _CLASS_OF.take(np.abs(pid), mode="clip")
+    out *= charge == 0
     return out
 
 
@@ -77,16 +78,24 @@ def make_clouds(
             yield problems[table.first + number]
             continue
         begin, end = table.offsets[number], table.offsets[number + 1]
-        kept = np.flatnonzero(is_kept[begin:end])
+        event = {name: values[begin:end] for name, values in columns.items()}
+        kept = _order_points(event, is_kept[begin:end])
         if not len(kept):
             yield []
             continue
-        event = {name: values[begin:end] for name, values in columns.items()}
-        kept = kept[curve_order(event["eta"][kept], event["phi"][kept], ties=event["pt"][kept])]
         points = {"index_in_source": kept.astype(np.int32)}
-        points |= {name: np.take(values, kept) for name, values in event.items()}
+        # Every index is one of the event's: "clip" only spares numpy the search for others.
+        points |= {name: values.take(kept, mode="clip") for name, values in event.items()}
         dropped = int(end - begin) - len(kept)
         yield [PointCloud("pileup", first_event_id + number, 0, points, n_dropped=dropped)]
+
+
+def _order_points(event: Mapping[str, NDArray[Any]], is_kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The particles of an event that become points, in the order in which they are stored."""
+    if is_kept.all():
+        return curve_order(event["eta"], event["phi"], ties=event["pt"])
+    kept = np.flatnonzero(is_kept)
+    return kept[curve_order(event["eta"][kept], event["phi"][kept], ties=event["pt"][kept])]
 
 
 def _find_impossible(table: ParticleTable, is_kept: NDArray[np.bool_], where: str) -> dict[int, HeptError]:
@@ -94,7 +103,10 @@ def _find_impossible(table: ParticleTable, is_kept: NDArray[np.bool_], where: st
     problems: dict[int, HeptError] = {}
     for name in _REAL:
         values = table.columns[name]
-        bad = np.isnan(values) if name == "eta" else is_kept & ~np.isfinite(values)
+        is_finite = np.isfinite(values)
+        if is_finite.all() and (name != "pt" or not (values < 0).any()):
+            continue
+        bad = np.isnan(values) if name == "eta" else is_kept & ~is_finite
         if name == "pt":
             bad |= is_kept & (values < 0)
         for particle in np.flatnonzero(bad):
