@@ -38,6 +38,7 @@ class ModelConfig(_Section):
     n_neighbors: int = Field(default=64, ge=1)
     out_dim: int = Field(default=12, ge=1)
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    quiet_start: bool = False
 
     @field_validator("kind")
     @classmethod

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from hept.heads import ClassificationHead, EmbeddingHead
-from hept.model import HEPT
+from hept.model import HEPT, TransformerBlock
 
 
 class Network(nn.Module):
@@ -128,6 +128,19 @@ def checkpoint_activations(network: Network) -> None:
     if isinstance(network.body, HEPT):
         for block in network.body.blocks:
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+
+
+def silence_attention(body: nn.Module) -> None:
+    """Let every transformer block begin as if it had no attention, which then grows from zero.
+
+    Untrained attention mixes neighbours at random. Without it the first steps learn what each point tells by
+    itself, and the rest of the training needs fewer of them.
+    """
+    for block in body.modules():
+        if isinstance(block, TransformerBlock):
+            for name, parameter in block.attention.named_parameters():
+                if "out_linear" in name:
+                    nn.init.zeros_(parameter)
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -4,6 +4,7 @@ import torch
 from hept.checkpoint import build_network
 from hept.config import load_config
 from hept.network import Network, count_parameters
+from hept.systems.catalog import CATALOG
 
 
 class Same(torch.nn.Module):
@@ -47,3 +48,28 @@ def test_the_plain_mlp_sees_each_point_alone():
     together = network(features, features[:, :1], torch.tensor([0, 6]))
     alone = torch.cat([network(f[None], f[None, :1], torch.tensor([0, 1])) for f in features])
     torch.testing.assert_close(together, alone)
+
+
+TRANSFORMERS = [s.name for s in CATALOG if s.family in ("transformer", "kernel", "hept", "ablation")]
+
+
+@pytest.mark.parametrize("kind", TRANSFORMERS)
+@pytest.mark.parametrize("is_quiet", [True, False])
+def test_a_quiet_start_lets_no_point_see_another(kind, is_quiet):
+    changes = [f"model.kind={kind}", f"model.quiet_start={str(is_quiet).lower()}", "model.n_layers=2"]
+    network = build_network(load_config("tracking-6k", changes), ["a", "b"], ["eta", "phi"]).eval()
+    features, coords = torch.randn(20, 2), torch.randn(20, 2)
+    moved = torch.cat([features[:1], features[1:] + 1])
+    first = [network(rows, coords, torch.tensor([0, 20]))[0] for rows in (features, moved)]
+    assert torch.allclose(*first, rtol=0, atol=1e-6) == is_quiet
+
+
+def test_attention_grows_from_a_quiet_start():
+    network = build_network(
+        load_config("tracking-demo", ["model.quiet_start=true"]), ["a", "b"], ["eta", "phi"]
+    )
+    rows = (torch.randn(30, 2), torch.randn(30, 2), torch.tensor([0, 30]))
+    network(*rows).square().sum().backward()
+    grown = [p.grad for name, p in network.named_parameters() if "attention.out_linear.weight" in name]
+    assert len(grown) > 1
+    assert all(grad.norm() > 0 for grad in grown)
