@@ -20,9 +20,10 @@ from hepdata.readers.delphes_branches import BranchMap
 from hepdata.readers.delphes_events import ParticleTable, list_leaves, read_range
 from hepdata.readers.delphes_files import name_of, version_of
 
-# Two tables are in memory at a time. Both together take a step at most; smaller ones keep both sides busy.
+# Two tables are in memory at a time. Both together take a step at most; smaller ones keep both sides busy,
+# but uproot takes several milliseconds for any table.
 _TABLES_PER_STEP = 2
-_PREFERRED_PER_STEP = 16
+_PREFERRED_PER_STEP = 4
 
 
 class EventStream:
@@ -82,7 +83,7 @@ class EventStream:
             at = min(self._kept.stop, stop)
             yield self._kept.cut(start, at)
         # Released before the next is read: at no time are there more than two tables.
-        coming = self._begin(at, stop)
+        coming = self._begin(at, start, stop)
         try:
             while coming is not None:
                 self._kept = None
@@ -92,9 +93,9 @@ class EventStream:
                 except HeptError:
                     coming = None
                     yield from self._read_one_by_one(at, min(end, stop))
-                    coming = self._begin(min(end, stop), stop)
+                    coming = self._begin(min(end, stop), start, stop)
                 else:
-                    coming = self._begin(min(end, stop), stop)
+                    coming = self._begin(min(end, stop), start, stop)
                     yield self._kept.cut(max(begin, at), min(end, stop))
                 at = min(end, stop)
                 del table
@@ -108,11 +109,13 @@ class EventStream:
             chosen = [branch for branch in tree.itervalues(recursive=True) if branch.name in wanted]
             return chosen, max(int(tree.num_entries), 1)
 
-    def _begin(self, at: int, stop: int) -> tuple[tuple[int, int], Future[ParticleTable]] | None:
-        """Let the thread read the table that holds entry `at`, if there is one to read."""
+    def _begin(self, at: int, start: int, stop: int) -> tuple[tuple[int, int], Future[ParticleTable]] | None:
+        """Let the thread read the table that holds entry `at` of [start, stop), if there is one to read."""
         if at >= stop:
             return None
-        begin, end = _choose_range(self._borders, at, stop, self._most, self._preferred)
+        # Small ones first and last: nobody has work before the first, and nothing is read after the last.
+        preferred = max(min(self._preferred, at - start, (stop - at) // 2), 1)
+        begin, end = _choose_range(self._borders, at, stop, self._most, preferred)
         return (begin, end), self._thread.submit(self._read, begin, end)
 
     def _read(self, begin: int, end: int) -> ParticleTable:
