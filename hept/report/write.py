@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice
 from pathlib import Path
 
@@ -98,19 +97,20 @@ _TITLES = {
 
 def _facts(folder: RunFolder, dataset: Dataset) -> list[tuple[str, str]]:
     description = folder.read_description()
-    versions = description.get("versions", {})
+    versions, clouds = description.get("versions"), description.get("clouds")
     rows = folder.read_rows("metrics")
     return [
         ("dataset", str(dataset.place.location)),
         ("fingerprint", str(description.get("fingerprint", ""))[:16]),
-        ("clouds", json.dumps(description.get("clouds", {}))),
+        ("clouds", ", ".join(f"{n} {split}" for split, n in _items(clouds))),
         ("seed", str(description.get("seed", ""))),
-        ("epochs", str(len(rows))),
-        (
-            "versions",
-            ", ".join(f"{k} {v}" for k, v in versions.items()) if isinstance(versions, dict) else "",
-        ),
+        ("epochs", rows[-1]["epoch"] if rows else "0"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in _items(versions))),
     ]
+
+
+def _items(entry: object) -> list[tuple[str, object]]:
+    return list(entry.items()) if isinstance(entry, dict) else []
 
 
 def _quality(trained: TrainedModel, dataset: Dataset, split: str) -> dict[str, Classification]:

@@ -13,7 +13,7 @@ from hept.report.definitions import explain
 from hept.report.page import Page
 from hept.training.trainer import fit
 
-SMALL = ["model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=2"]
+SMALL = ["model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=3", "validate_every=2"]
 HEADINGS = ["Run", "Metrics", "Training", "Tracks", "Precision and recall", "Events", "Configuration"]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -49,6 +49,9 @@ def test_the_page_is_whole_and_loads_nothing(report):
     assert all(link.startswith("data:image/png;base64,") for link in links.found)
     assert "<script" not in text
     assert "random_negatives" in text
+    # Epochs trained, of which the first was not validated.
+    assert re.search(r"epochs</t[hd]>\s*<td[^>]*>3<", text)
+    assert re.search(r"clouds</t[hd]>\s*<td[^>]*>\d+ train, \d+ valid, \d+ test<", text)
 
 
 # Counts pictures that the browser could decode, and what sticks out of the window.
