@@ -46,8 +46,8 @@ class Loader:
         prefetch: Batches read ahead; 0 reads in the caller's thread.
         pin_memory: Whether batches lie in page-locked memory, where there is a GPU.
 
-    At most `prefetch + max(workers, 1) + 1` batches are in memory at a time, and the memory of two more that
-    is kept for the next ones.
+    At most `prefetch + max(workers, 1) + 1` batches are in memory at a time. What is free again is kept for
+    the next ones: after an epoch 128 MB of it, or two batches' where these are larger.
     """
 
     def __init__(

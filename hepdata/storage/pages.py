@@ -8,14 +8,15 @@ bytes, header included, against the index's CRC-32.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
+import cramjam
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from hepdata.schema import Column
+from hepdata.storage import reused_memory
 
 # head: bytes before the values (page header and levels); raw: bytes of the values once decompressed
 INDEX_DTYPE = np.dtype(
@@ -29,10 +30,7 @@ INDEX_DTYPE = np.dtype(
         ("is_compressed", "<u4"),
     ]
 )
-# Only an address and a generous limit: every reader says how much of it there is. (ctypes keeps every array
-# type that it ever made, so that there must not be one per size.)
-_Memory = ctypes.c_uint8 * (2**31)
-CODECS = {"zstd": pa.Codec("zstd"), "lz4": pa.Codec("lz4_raw")}
+_ZSTD = pa.Codec("zstd")
 
 
 def compression_of(column: Column) -> str:
@@ -54,28 +52,24 @@ def decode_page(page: memoryview, entry: tuple[int, ...], column: Column) -> NDA
     dtype = column.dtype
     if count == 0:
         return np.empty(0, dtype)
-    values: Any = page[head:length]
-    values = _decompress(CODECS[compression_of(column)], values, raw) if is_compressed else bytearray(values)
+    values = reused_memory.empty(raw, np.uint8)
+    stored = page[head:length]
+    if not is_compressed:
+        values[:] = np.frombuffer(stored, np.uint8)
+    elif compression_of(column) == "lz4":
+        cramjam.lz4.decompress_block_into(stored, values.data, output_len=raw)
+    else:
+        values[:] = np.frombuffer(_ZSTD.decompress(stored, raw), np.uint8)
     if dtype == "bool":
-        packed = np.frombuffer(values, np.uint8, (count + 7) // 8)
-        return np.unpackbits(packed, count=count, bitorder="little").view(np.bool_)
+        return np.unpackbits(values, count=count, bitorder="little").view(np.bool_)
     if encoding_of(dtype) == "BYTE_STREAM_SPLIT":
-        return _join_bytes(np.frombuffer(values, np.uint8, 4 * count).reshape(4, count)).view(dtype)
-    return np.frombuffer(values, dtype, count)
+        return _join_bytes(values.reshape(4, count)).view(dtype)
+    return values.view(dtype)
 
 
-def _decompress(codec: pa.Codec, values: memoryview, size: int) -> Any:
-    """Decompressed bytes that may be written to: nobody else holds them, though Arrow calls them constant."""
-    buffer = codec.decompress(values, size)
-    memory = _Memory.from_address(buffer.address)
-    memory.owner = buffer  # type: ignore[attr-defined]
-    return memory
-
-
-def _join_bytes(split: NDArray[np.uint8]) -> NDArray[np.uint32]:
+def _join_bytes(split: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Numbers from their bytes, (4, N) with the least significant first; faster than transposing."""
-    numbers: NDArray[np.uint32] = split[3].astype(np.uint32)
-    for part in split[2::-1]:
-        numbers <<= np.uint32(8)
-        numbers |= part
-    return numbers
+    numbers = np.empty((split.shape[1], 4), np.uint8)
+    for place, part in enumerate(split):
+        numbers[:, place] = part
+    return numbers.reshape(-1)

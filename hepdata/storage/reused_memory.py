@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from numpy.typing import DTypeLike, NDArray
 
 # Smaller arrays are the allocator's business, which keeps memory of their size anyway.
 SMALLEST = 2**20
-# Blocks that nobody uses. Two are enough: while a stream runs, one is taken for each that comes back.
-_free: deque[NDArray[np.uint8]] = deque(maxlen=2)
+# Blocks that nobody uses, the last one used at the right. As many are kept as have this size together, so
+# that an epoch begins with the memory of the one before; two of those that are larger.
+KEPT_BYTES = 2**27
+_free: deque[NDArray[np.uint8]] = deque()
 
 
 def empty(length: int, dtype: DTypeLike) -> NDArray[Any]:
@@ -27,7 +30,7 @@ def empty(length: int, dtype: DTypeLike) -> NDArray[Any]:
     block = _take(n_bytes)
     lease = _Lease(block)
     # Runs when the last array on this memory is gone; nothing is to be saved when the interpreter ends.
-    weakref.finalize(lease, _free.append, block).atexit = False
+    weakref.finalize(lease, _give_back, block).atexit = False
     return np.asarray(lease)[:n_bytes].view(dtype)
 
 
@@ -38,13 +41,26 @@ class _Lease:
         self.__array_interface__ = block.__array_interface__
 
 
+# Without a lock, for a block may come back at any line of any thread, these included: a deque's own methods
+# are whole steps, and every one may find that another has been quicker.
+
+
 def _take(n_bytes: int) -> NDArray[np.uint8]:
-    while True:
-        try:
+    with suppress(IndexError):
+        for _ in range(len(_free)):
             block = _free.pop()
-        except IndexError:
-            # Some more than was asked for, so that a somewhat larger cloud fits too: memory that is never
-            # touched is not there.
-            return np.empty(n_bytes + n_bytes // 4, np.uint8)
-        if n_bytes <= len(block) <= 2 * n_bytes:
-            return block
+            if n_bytes <= len(block) <= 2 * n_bytes:
+                return block
+            _free.appendleft(block)
+        # None fits: the oldest may be of a size that nobody asks for any more.
+        _free.popleft()
+    # Some more than was asked for, so that a somewhat larger cloud fits too: memory that is never touched is
+    # not there.
+    return np.empty(n_bytes + n_bytes // 4, np.uint8)
+
+
+def _give_back(block: NDArray[np.uint8]) -> None:
+    _free.append(block)
+    with suppress(IndexError):
+        while len(_free) > max(2, KEPT_BYTES // len(block)):
+            _free.popleft()
