@@ -7,6 +7,7 @@ neighbour searches walk through memory in order. In: η and φ of N points; out:
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,10 @@ BITS = 16
 
 
 def curve_order(
-    eta: NDArray[np.floating], phi: NDArray[np.floating], ties: NDArray[np.floating] | None = None
+    eta: NDArray[np.floating],
+    phi: NDArray[np.floating],
+    ties: NDArray[np.floating] | None = None,
+    offsets: NDArray[np.integer] | None = None,
 ) -> NDArray[np.int64]:
     """The permutation that lines points up along a Hilbert curve in (η, φ).
 
@@ -30,6 +34,7 @@ def curve_order(
         phi: (N,) azimuth, any period.
         ties: (N,) what orders points in the same cell of the curve (2⁻¹² wide), ascending; without it they
             keep the order in which they came.
+        offsets: Where clouds begin that lie one after the other, and N: each is lined up on its own.
 
     Returns:
         (N,) indices such that `eta[order]`, `phi[order]` follow the curve.
@@ -42,23 +47,28 @@ def curve_order(
     keys = distance.astype(np.uint64)
     keys <<= np.uint64(32)
     keys |= np.arange(len(keys), dtype=np.uint64)
-    keys.sort()
+    borders = [0, len(keys)] if offsets is None else offsets.tolist()
+    for begin, end in pairwise(borders):
+        keys[begin:end].sort()
     order = (keys & np.uint64(0xFFFFFFFF)).view(np.int64)
     if ties is not None:
-        _order_ties(order, keys >> np.uint64(32), ties)
+        _order_ties(order, keys, ties, borders[1:-1])
     return order
 
 
-def _order_ties(order: NDArray[np.int64], distance: NDArray[np.uint64], ties: NDArray[np.floating]) -> None:
+def _order_ties(
+    order: NDArray[np.int64], keys: NDArray[np.uint64], ties: NDArray[np.floating], borders: list[int]
+) -> None:
     """Reorder in place the points that share a distance; few do."""
-    is_same = distance[1:] == distance[:-1]
-    if not is_same.any():
+    is_first = np.ones(len(order), dtype=bool)
+    np.greater((keys[1:] ^ keys[:-1]), np.uint64(0xFFFFFFFF), out=is_first[1:])
+    is_first[[border for border in borders if border < len(order)]] = True
+    if is_first.all():
         return
-    shared = np.zeros(len(order), dtype=bool)
-    shared[1:] |= is_same
-    shared[:-1] |= is_same
-    at = np.flatnonzero(shared)
-    order[at] = order[at][np.lexsort((ties[order[at]], distance[at]))]
+    is_shared = ~is_first
+    is_shared[:-1] |= is_shared[1:]
+    at = np.flatnonzero(is_shared)
+    order[at] = order[at][np.lexsort((ties[order[at]], np.cumsum(is_first[at])))]
 
 
 def _find_cells(values: NDArray[np.floating]) -> NDArray[np.int32]:

@@ -66,6 +66,8 @@ def make_clouds(
     columns = dict(table.columns)
     is_kept = np.abs(columns["eta"]) <= cuts.max_eta
     problems = {**_find_impossible(table, is_kept, where), **table.problems}
+    for entry in problems:
+        is_kept[slice(*table.offsets[entry - table.first : entry - table.first + 2])] = False
     outside = np.abs(columns["phi"]) >= np.float32(np.pi)
     if outside.any():
         columns["phi"] = np.where(outside, wrap_phi(columns["phi"]), columns["phi"])
@@ -73,29 +75,32 @@ def make_clouds(
     columns["is_scored"] = (columns["charge"] == 0) & (columns["pt"] > np.float32(cuts.scored_pt))
     if table.is_leading is not None:
         columns["is_leading"] = table.is_leading
-    for number in range(len(table.offsets) - 1):
+    order, offsets = _order_points(columns, is_kept, table.offsets)
+    n_kept = np.diff(offsets)
+    points = {"index_in_source": (order - np.repeat(table.offsets[:-1], n_kept)).astype(np.int32)}
+    # Every index is one of the table's: "clip" only spares numpy the search for others.
+    points |= {name: values.take(order, mode="clip") for name, values in columns.items()}
+    for number, n_dropped in enumerate((np.diff(table.offsets) - n_kept).tolist()):
+        begin, end = offsets[number : number + 2]
         if table.first + number in problems:
             yield problems[table.first + number]
-            continue
-        begin, end = table.offsets[number], table.offsets[number + 1]
-        event = {name: values[begin:end] for name, values in columns.items()}
-        kept = _order_points(event, is_kept[begin:end])
-        if not len(kept):
+        elif begin == end:
             yield []
-            continue
-        points = {"index_in_source": kept.astype(np.int32)}
-        # Every index is one of the event's: "clip" only spares numpy the search for others.
-        points |= {name: values.take(kept, mode="clip") for name, values in event.items()}
-        dropped = int(end - begin) - len(kept)
-        yield [PointCloud("pileup", first_event_id + number, 0, points, n_dropped=dropped)]
+        else:
+            event = {name: values[begin:end] for name, values in points.items()}
+            yield [PointCloud("pileup", first_event_id + number, 0, event, n_dropped=n_dropped)]
 
 
-def _order_points(event: Mapping[str, NDArray[Any]], is_kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The particles of an event that become points, in the order in which they are stored."""
+def _order_points(
+    columns: Mapping[str, NDArray[Any]], is_kept: NDArray[np.bool_], offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The particles that become points, in the order in which they are stored, and where events begin."""
+    eta, phi, pt = (columns[name] for name in ("eta", "phi", "pt"))
     if is_kept.all():
-        return curve_order(event["eta"], event["phi"], ties=event["pt"])
+        return curve_order(eta, phi, pt, offsets), offsets
     kept = np.flatnonzero(is_kept)
-    return kept[curve_order(event["eta"][kept], event["phi"][kept], ties=event["pt"][kept])]
+    offsets = np.searchsorted(kept, offsets)
+    return kept[curve_order(eta[kept], phi[kept], pt[kept], offsets)], offsets
 
 
 def _find_impossible(table: ParticleTable, is_kept: NDArray[np.bool_], where: str) -> dict[int, HeptError]:

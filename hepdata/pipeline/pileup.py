@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -11,10 +11,12 @@ import numpy as np
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.pileup import PileupCuts, make_clouds
+from hepdata.pipeline.ahead import run_ahead
 from hepdata.pipeline.event import EventRef
 from hepdata.progress import Progress, Silent
 from hepdata.readers.delphes import TreeSurvey, survey_tree
 from hepdata.readers.delphes_branches import BranchMap, check_map
+from hepdata.readers.delphes_events import ParticleTable
 from hepdata.readers.delphes_files import checksum, find_files, name_of, size_of
 from hepdata.readers.delphes_kinematics import MASS_RULE
 from hepdata.readers.delphes_presets import AUTOMATIC, choose_branches
@@ -31,6 +33,8 @@ from hepdata.storage.manifest import SourceFile
 
 DEFAULT_STEP_BYTES = 64_000_000
 _MEGABYTE = 1_000_000
+# Particles that become clouds at a time: few enough for a core's own cache, many small events together.
+_POINTS_AT_A_TIME = 1 << 16
 # Bytes of input whose checksum takes long enough to be watched.
 _LARGE = 256 * _MEGABYTE
 
@@ -173,12 +177,20 @@ class PileupSource:
             # The file went away or was damaged since the build began.
             yield from ((event, error) for event in events)
             return
-        for table in stream.read(run[0].event_id - base, run[-1].event_id - base + 1):
+        tables = stream.read(run[0].event_id - base, run[-1].event_id - base + 1)
+        for batch in run_ahead(self._make_clouds(tables, base, name_of(file))):
+            # The batch first: at its end no event is to be taken.
+            yield from ((event, clouds) for clouds, event in zip(batch, events, strict=False))
+
+    def _make_clouds(
+        self, tables: Iterator[ParticleTable | HeptError], base: int, where: str
+    ) -> Generator[list[list[PointCloud] | HeptError], None, None]:
+        for table in tables:
             if isinstance(table, HeptError):
-                yield next(events), table
+                yield [table]
                 continue
-            for clouds in make_clouds(table, base + table.first, self.config.cuts, name_of(file)):
-                yield next(events), clouds
+            for part in table.divide(_POINTS_AT_A_TIME):
+                yield list(make_clouds(part, base + part.first, self.config.cuts, where))
 
 
 def _survey(files: Sequence[str], progress: Progress) -> list[TreeSurvey]:

@@ -7,7 +7,7 @@ Axes: V events of the range, P particles of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,15 @@ class ParticleTable:
             None if self.is_leading is None else self.is_leading[part],
             {entry: error for entry, error in self.problems.items() if start <= entry < stop},
         )
+
+    def divide(self, n_particles: int) -> Iterator[ParticleTable]:
+        """The table in parts of whole events: as many as begin within `n_particles` of the part's start."""
+        start = 0
+        while start < len(self.offsets) - 1:
+            stop = max(int(np.searchsorted(self.offsets, self.offsets[start] + n_particles)), start + 1)
+            stop = min(stop, len(self.offsets) - 1)
+            yield self.cut(self.first + start, self.first + stop)
+            start = stop
 
 
 def list_leaves(branches: BranchMap, *, labelled: bool) -> list[str]:
