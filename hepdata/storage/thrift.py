@@ -13,14 +13,16 @@ Field = tuple[int, int, bytes]
 
 def varint(number: int) -> bytes:
     """A number that is not negative, seven bits a byte."""
-    if number < 128:
+    # There are hundreds in every cloud, nearly all of them below 2²¹.
+    if number < 0x80:
         return number.to_bytes()
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    if number < 0x4000:
+        return bytes((number & 127 | 128, number >> 7))
+    if number < 0x200000:
+        return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14))
+    return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14 & 127 | 128)) + varint(
+        number >> 21
+    )
 
 
 def integer(number: int) -> bytes:
