@@ -24,7 +24,7 @@ from hepdata.storage.page_writer import RowGroupEncoder
 from hepdata.storage.pages import INDEX_DTYPE
 from hepdata.storage.parquet_reader import INDEX_KEY, ROWS_KEY
 from hepdata.storage.reader import ROW_DTYPE
-from hepdata.storage.statistics import Statistics, add_up, count_cloud
+from hepdata.storage.statistics import Tally
 
 
 def write_shard(
@@ -71,7 +71,7 @@ def write_shard(
         footer_crc=zlib.crc32(footer),
         has_pairs=bool(shard.has_pairs),
         event_ids=list(dict.fromkeys(row[0] for row in shard.rows)),
-        statistics=add_up(shard.statistics),
+        statistics=shard.statistics.total(),
     )
 
 
@@ -84,7 +84,7 @@ class _OpenShard:
         self.digest = hashlib.sha256()
         self.position = 0
         self.rows: list[tuple[int, int, int]] = []
-        self.statistics: list[Statistics] = []
+        self.statistics = Tally()
         self._file = file
         self._encoder: RowGroupEncoder | None = None
         self._index: list[tuple[int, ...]] = []
@@ -101,7 +101,7 @@ class _OpenShard:
         group = self._encoder.encode(row, arrays, self.position)
         self._write(group.content)
         self.rows.append(row)
-        self.statistics.append(count_cloud(cloud))
+        self.statistics.add(cloud)
         self._index += group.entries
         self._groups.append(group.metadata)
 

@@ -85,19 +85,47 @@ class Statistics(BaseModel):
 _Addable = TypeVar("_Addable", int, ColumnStatistics)
 
 
+class Tally:
+    """The statistics of clouds that come one at a time, added in order.
+
+    Plain numbers until somebody asks: a model for every column of every cloud takes longer than the counting.
+    """
+
+    def __init__(self) -> None:
+        self._n_points: list[int] = []
+        self._n_positives = self._n_negatives = 0
+        self._counts: dict[str, int] = {}
+        self._columns: dict[str, _ColumnTally] = {}
+
+    def add(self, cloud: PointCloud) -> None:
+        """Count one more cloud."""
+        self._n_points.append(cloud.n_points)
+        self._n_positives += cloud.positives.n_pairs if cloud.positives is not None else 0
+        self._n_negatives += cloud.negatives.n_pairs if cloud.negatives is not None else 0
+        for name, count in _count_labels(cloud.columns).items():
+            self._counts[name] = self._counts.get(name, 0) + count
+        for name, values in cloud.columns.items():
+            self._columns.setdefault(name, _ColumnTally()).add(values)
+
+    def total(self) -> Statistics:
+        """The statistics of all clouds so far."""
+        return Statistics(
+            n_clouds=len(self._n_points),
+            n_points=sum(self._n_points),
+            n_points_min=min(self._n_points, default=None),
+            n_points_max=max(self._n_points, default=None),
+            n_positives=self._n_positives,
+            n_negatives=self._n_negatives,
+            counts=self._counts,
+            columns={name: column.total() for name, column in self._columns.items()},
+        )
+
+
 def count_cloud(cloud: PointCloud) -> Statistics:
     """The statistics of one cloud."""
-    n_points = cloud.n_points
-    return Statistics(
-        n_clouds=1,
-        n_points=n_points,
-        n_points_min=n_points,
-        n_points_max=n_points,
-        n_positives=cloud.positives.n_pairs if cloud.positives is not None else 0,
-        n_negatives=cloud.negatives.n_pairs if cloud.negatives is not None else 0,
-        counts=_count_labels(cloud.columns),
-        columns={name: _count_column(values) for name, values in cloud.columns.items()},
-    )
+    tally = Tally()
+    tally.add(cloud)
+    return tally.total()
 
 
 def add_up(parts: list[Statistics]) -> Statistics:
@@ -130,25 +158,45 @@ def _count_labels(columns: Mapping[str, NDArray[np.generic]]) -> dict[str, int]:
     return counts
 
 
-def _count_column(values: NDArray[np.generic]) -> ColumnStatistics:
-    if not len(values):
-        return ColumnStatistics()
-    if values.dtype.kind == "b":
-        n_true = int(np.count_nonzero(values))
-        return ColumnStatistics(minimum=float(n_true == len(values)), maximum=float(n_true > 0), total=n_true)
-    minimum, maximum, n_values = float(values.min()), float(values.max()), len(values)
-    # NaN is passed on by both: the usual column, all finite, needs no copy.
-    if not (math.isfinite(minimum) and math.isfinite(maximum)):
-        values = values[np.isfinite(values)]
+class _ColumnTally:
+    """One column of the clouds so far."""
+
+    def __init__(self) -> None:
+        self._minimum, self._maximum = math.inf, -math.inf
+        self._total, self._n_not_finite = 0.0, 0
+
+    def add(self, values: NDArray[np.generic]) -> None:
+        """Count the values of one more cloud."""
         if not len(values):
-            return ColumnStatistics(n_not_finite=n_values)
-        minimum, maximum = float(values.min()), float(values.max())
-    return ColumnStatistics(
-        minimum=minimum,
-        maximum=maximum,
-        total=float(values.sum(dtype=np.float64)),
-        n_not_finite=n_values - len(values),
-    )
+            return
+        if values.dtype.kind == "b":
+            n_true = int(np.count_nonzero(values))
+            self._extend(float(n_true == len(values)), float(n_true > 0), n_true)
+            return
+        # The ufuncs themselves: the methods of arrays go through a function in Python.
+        minimum, maximum = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
+        # NaN is passed on by both: the usual column, all finite, needs no copy.
+        if not (math.isfinite(minimum) and math.isfinite(maximum)):
+            finite = values[np.isfinite(values)]
+            self._n_not_finite += len(values) - len(finite)
+            self.add(finite)
+            return
+        self._extend(minimum, maximum, float(np.add.reduce(values, dtype=np.float64)))
+
+    def total(self) -> ColumnStatistics:
+        """What the manifest says of the column."""
+        has_any = self._minimum <= self._maximum
+        return ColumnStatistics(
+            minimum=self._minimum if has_any else None,
+            maximum=self._maximum if has_any else None,
+            total=self._total,
+            n_not_finite=self._n_not_finite,
+        )
+
+    def _extend(self, minimum: float, maximum: float, total: float) -> None:
+        self._minimum = min(self._minimum, minimum)
+        self._maximum = max(self._maximum, maximum)
+        self._total += total
 
 
 def _pick(
