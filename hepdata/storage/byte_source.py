@@ -6,9 +6,6 @@ import os
 import weakref
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hepdata.storage.place import Place
 
 
@@ -34,9 +31,8 @@ class LocalFile:
             content += more
         return content
 
-    def read_into(self, offset: int, target: NDArray[Any]) -> None:
-        """Fill an array from the bytes at `offset`; EOFError where the file has too few of them."""
-        content = target.reshape(-1).view(np.uint8).data
+    def read_into(self, offset: int, content: memoryview) -> None:
+        """Fill memory from the bytes at `offset`; EOFError where the file has too few of them."""
         n_read = 0
         while n_read < len(content):
             n_new = os.preadv(self._descriptor, [content[n_read:]], offset + n_read)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from hepdata.schema import Column
 from hepdata.storage import reused_memory
 from hepdata.storage.byte_source import LocalFile
-from hepdata.storage.checksum import sum_words
 from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.place import Place
 from hepdata.storage.reader import ROW_DTYPE, damaged, missing
@@ -36,6 +35,7 @@ class Hdf5Shard:
     def __init__(self, place: Place, shard: ShardRecord, columns: Sequence[Column]) -> None:
         self.where = place.name_of(shard.name)
         self._columns = {column.name: column for column in columns}
+        self._dtypes = {column.name: np.dtype(column.dtype) for column in columns}
         try:
             handle = place.open(shard.name)
         except FileNotFoundError as error:
@@ -70,7 +70,8 @@ class Hdf5Shard:
         for name in ROW_DTYPE.names or ():
             self.rows[name] = self._file[name][()]
         offsets = ("point_offsets", "pos_offsets", "neg_offsets")
-        self._offsets = {name: self._file[name][()] for name in offsets if name in self._file}
+        # Plain numbers: numpy's cost more to look up than a small array to read.
+        self._offsets = {name: self._file[name][()].tolist() for name in offsets if name in self._file}
         self._datasets = {name: self._file[name] for name in self._columns}
         checksums = self._file["checksums"]
         self._checksums = dict(zip(checksums.attrs["columns"], checksums[()].T, strict=True))
@@ -79,15 +80,20 @@ class Hdf5Shard:
 
     def _is_large(self, row: int, name: str) -> bool:
         begin, end = self._range(row, name)
-        return (end - begin) * np.dtype(self._columns[name].dtype).itemsize >= LARGE
+        return (end - begin) * self._dtypes[name].itemsize >= LARGE
 
     def _read_column(self, row: int, name: str, beside: Executor | None = None) -> NDArray[Any]:
         begin, end = self._range(row, name)
-        values = reused_memory.empty(end - begin, self._columns[name].dtype)
-        if not len(values):
+        dtype = self._dtypes[name]
+        n_bytes = (end - begin) * dtype.itemsize
+        # Whole words, the last one filled up with zeros: what the checksum is the sum of.
+        words = reused_memory.empty(-(-n_bytes // 8), "<u8")
+        words[-1:] = 0
+        values = words.view(dtype)[: end - begin]
+        if not n_bytes:
             return values
         try:
-            is_right = self._fill(values, name, begin, beside) == int(self._checksums[name][row])
+            is_right = self._fill(words, values, name, begin, beside) == int(self._checksums[name][row])
         except H5_ERRORS:
             is_right = False
         if not is_right:
@@ -95,39 +101,41 @@ class Hdf5Shard:
             raise damaged(self.where, f"damaged bytes in {event}, column {name}")
         return values
 
-    def _fill(self, values: NDArray[Any], name: str, begin: int, beside: Executor | None) -> int:
-        """Read the values of a column from `begin` on, and sum them up."""
+    def _fill(
+        self, words: NDArray[np.uint64], values: NDArray[Any], name: str, begin: int, beside: Executor | None
+    ) -> int:
+        """Read the values of a column from `begin` on, and sum up the words that they lie in."""
         start = self._places[name]
         if self._bytes is None or start is None:
             self._datasets[name].read_direct(values, np.s_[begin : begin + len(values)])
-            return sum_words(values)
+            return int(np.add.reduce(words))
         offset = start + begin * values.itemsize
         if beside is None:
-            return _read_and_sum(self._bytes, offset, values)
-        # A multiple of eight values, so that no word is cut in two.
-        half = len(values) // 16 * 8
-        task = submit(beside, _read_and_sum, self._bytes, offset, values[:half])
-        rest = _read_and_sum(self._bytes, offset + half * values.itemsize, values[half:])
+            return _read_and_sum(self._bytes, offset, words, values.nbytes)
+        half = len(words) // 2
+        task = submit(beside, _read_and_sum, self._bytes, offset, words[:half], 8 * half)
+        rest = _read_and_sum(self._bytes, offset + 8 * half, words[half:], values.nbytes - 8 * half)
         return (task.result() + rest) % 2**64
 
     def _range(self, row: int, name: str) -> tuple[int, int]:
         if name in ("pos_idx", "neg_idx"):
             offsets = self._offsets[f"{name[:3]}_offsets"]
-            return int(offsets[row]), int(offsets[row + 1])
-        begin, end = (int(limit) for limit in self._offsets["point_offsets"][row : row + 2])
+            return offsets[row], offsets[row + 1]
+        offsets = self._offsets["point_offsets"]
+        begin, end = offsets[row], offsets[row + 1]
         if name in ("pos_ptr", "neg_ptr"):
             # Every cloud before this one has one limit more than it has points.
             return begin + row, end + row + 1
         return begin, end
 
 
-def _read_and_sum(file: LocalFile, offset: int, values: NDArray[Any]) -> int:
-    """Fill an array from a file, part by part: each is summed up while it is still in the cache."""
-    total, step = 0, SUMMED_AT_ONCE // values.itemsize
-    for first in range(0, len(values), step):
-        part = values[first : first + step]
-        file.read_into(offset + first * values.itemsize, part)
-        total += sum_words(part)
+def _read_and_sum(file: LocalFile, offset: int, words: NDArray[np.uint64], n_bytes: int) -> int:
+    """Fill words from a file, part by part: each is summed up while it is still in the cache."""
+    content = words.view(np.uint8).data[:n_bytes]
+    total = 0
+    for first in range(0, n_bytes, SUMMED_AT_ONCE):
+        file.read_into(offset + first, content[first : first + SUMMED_AT_ONCE])
+        total += int(np.add.reduce(words[first // 8 : (first + SUMMED_AT_ONCE) // 8]))
     return total % 2**64
 
 
