@@ -16,4 +16,6 @@ check what they read: a CRC-32 per page and index in Parquet, a sum of words per
 **Versions.** `format_version` is a whole number. A reader opens every version up to its own and refuses newer
 ones. New optional fields of the manifest do not change the version, and readers ignore those that they do not
 know; anything that would make an older reader misread a file does. `tests/data` keeps datasets of each.
+    1   Parquet pages of floats and of negative pairs in LZ4, all others in zstd
+    2   all in LZ4, which is read faster; HDF5 as before
 """

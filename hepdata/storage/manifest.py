@@ -21,7 +21,7 @@ from hepdata.schema import Column, ModelInput, Schema, Task
 from hepdata.storage.place import Place, open_place
 from hepdata.storage.statistics import Statistics, add_up
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST_NAME = "dataset.json"
 FileFormat = Literal["parquet", "hdf5"]
 SPLITS = ("train", "valid", "test")

@@ -27,18 +27,13 @@ INDEX_DTYPE = np.dtype(
         ("count", "<u4"),
         ("raw", "<u4"),
         ("crc", "<u4"),
-        ("is_compressed", "<u4"),
+        ("codec", "<u4"),
     ]
 )
+# What an entry's codec may be: Parquet's own numbers, and the one that files of format version 1 have for all
+# that is compressed, by LZ4 in floats and negative pairs and by zstd in all else.
+UNCOMPRESSED, BY_COLUMN, LZ4 = 0, 1, 7
 _ZSTD = pa.Codec("zstd")
-
-
-def compression_of(column: Column) -> str:
-    """LZ4 for floats, which zstd makes hardly smaller, and for the many negative pairs; zstd for all else.
-
-    LZ4 decodes three times as fast, which is what counts for the bulk of the bytes.
-    """
-    return "lz4" if column.dtype == "float32" or column.name == "neg_idx" else "zstd"
 
 
 def encoding_of(dtype: str) -> str:
@@ -48,15 +43,15 @@ def encoding_of(dtype: str) -> str:
 
 def decode_page(page: memoryview, entry: tuple[int, ...], column: Column) -> NDArray[Any]:
     """The values of one page that the index describes so."""
-    _, length, head, count, raw, _, is_compressed = entry
+    _, length, head, count, raw, _, codec = entry
     dtype = column.dtype
     if count == 0:
         return np.empty(0, dtype)
     values = reused_memory.empty(raw, np.uint8)
     stored = page[head:length]
-    if not is_compressed:
-        values[:] = np.frombuffer(stored, np.uint8)
-    elif compression_of(column) == "lz4":
+    if codec == UNCOMPRESSED:
+        values[:] = stored
+    elif codec == LZ4 or dtype == "float32" or column.name == "neg_idx":
         cramjam.lz4.decompress_block_into(stored, values.data, output_len=raw)
     else:
         values[:] = np.frombuffer(_ZSTD.decompress(stored, raw), np.uint8)

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hepdata
+from hepdata.schema import Column
 from hepdata.storage.manifest import FORMAT_VERSION
+from hepdata.storage.pages import decode_page
 from hepdata.storage.validate import validate_dataset
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -44,3 +47,28 @@ def test_there_is_one_of_every_version_task_and_format():
         for file_format in ("parquet", "hdf5")
     }
     assert {path.name for path in FIXTURES} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "codec"),
+    [
+        ("neg_idx", "int32", "lz4_raw"),
+        ("pos_idx", "int32", "zstd"),
+        ("particle_id", "int64", "zstd"),
+        ("eta", "float32", "lz4_raw"),
+        ("is_scored", "bool", "zstd"),
+    ],
+)
+def test_pages_of_version_1_have_the_codec_of_their_column(name, dtype, codec):
+    """The tiny datasets have some of these uncompressed: they are too small to shrink."""
+    values = (np.arange(3000) % 7 < 3).astype(dtype)
+    raw = np.packbits(values, bitorder="little") if dtype == "bool" else values.view(np.uint8)
+    if dtype == "float32":
+        raw = np.ascontiguousarray(raw.reshape(-1, 4).T).reshape(-1)
+    stored = pa.Codec(codec).compress(raw).to_pybytes()
+    assert len(stored) < raw.nbytes
+    page = memoryview(b"header" + stored)
+    entry = (0, len(page), 6, len(values), raw.nbytes, 0, 1)
+    found = decode_page(page, entry, Column(name, dtype, "", ""))
+    assert found.dtype == values.dtype
+    np.testing.assert_array_equal(found, values)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hepdata.cloud import PairList, PointCloud
 from hepdata.schema import TRACKING, Column, Schema
 from hepdata.storage.columns import arrays_of, arrow_schema, list_columns
-from hepdata.storage.pages import INDEX_DTYPE
+from hepdata.storage.pages import INDEX_DTYPE, LZ4, UNCOMPRESSED
 from hepdata.storage.parquet import write_shard
 from hepdata.storage.parquet_reader import ParquetShard
 from hepdata.storage.place import open_place
@@ -94,7 +94,7 @@ def index_row_group(content, offset):
                 data[1] - data[2],
                 header[2] - levels,
                 zlib.crc32(memoryview(content)[start : start + length]),
-                int(data.get(7, True)),
+                LZ4 if data.get(7, True) else UNCOMPRESSED,
             )
         )
         start += length
