@@ -1,9 +1,19 @@
 """Reading clouds: against per-event pickles with torch.load, and against bare Arrow and h5py.
 
 Both sides read the same simulated clouds of the size of Tracking-6k, with pairs of the published definition,
-from a warm cache, in one process. The pickles have every tensor of the published files, a neighbour graph
-among them (see `benchmarks.published_files`), and are read with torch.load as it comes. Last, a real training
-on such clouds, to see how long it waits for data.
+from a warm cache, in one process, in turns (`benchmarks.turns`). What each of them does:
+
+torch.load, as it comes, reads a file into every tensor of the published layout, which
+`benchmarks.published_files` writes: features, labels, a neighbour graph, and all pairs as two 64-bit numbers.
+
+Random access reads and checks all columns of a cloud, as arrays, and both pair lists: of every pair the
+partner, 32 bits, in the row of its anchor. Streaming (two threads) makes a batch of tensors of it besides,
+with the scaled features and coordinates. Datasets have no neighbour graph (a ninth of a pickle), and who
+wants anchors spelled out asks for them: neither is made or read here.
+
+Bare pyarrow and h5py read the same files into their own arrays.
+
+Last, a real training on such clouds, to see how long it waits for data.
 """
 
 from __future__ import annotations
@@ -11,7 +21,9 @@ from __future__ import annotations
 import resource
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -21,13 +33,16 @@ import torch
 
 import hepdata
 from benchmarks.published_files import write_pickle
-from benchmarks.ratio import Ratio, seconds
+from benchmarks.ratio import Ratio
+from benchmarks.turns import Timing, time_in_turns
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
+from hepdata.loader.split import Split
 from hepdata.pipeline.run import SplitRule, build_dataset
 from hepdata.pipeline.tracking import TRACKING_PRESETS, PairChoice, TrackingConfig, open_tracking
 from hepdata.progress import Silent
 from hepdata.simulate.trackml_files import FIRST_EVENT, simulate_files
+from hepdata.storage.columns import PAIR_NAMES
 from hepdata.storage.convert import convert_dataset
 from hept.config import load_config
 from hept.run_folder import RunFolder
@@ -43,10 +58,10 @@ def run() -> list[Ratio]:
         folder = Path(name)
         dataset = _build(folder)
         ratios = _memory(dataset)
-        ratios += _against_pickles(dataset, folder, "parquet")
+        ratios += _of_parquet(dataset, folder)
         ratios.append(_opening(dataset, folder))
-        ratios += _against_arrow(dataset, folder)
-        ratios += _against_h5py(folder)
+        ratios += _of_hdf5(folder)
+        ratios += _of_packed_hdf5(folder)
         ratios.append(_waiting(folder))
     return ratios
 
@@ -68,31 +83,84 @@ def _config() -> TrackingConfig:
     return replace(TRACKING_PRESETS["tracking-6k"], pairs=PairChoice("published"))
 
 
-def _against_pickles(dataset: Dataset, folder: Path, label: str) -> list[Ratio]:
+def _of_parquet(dataset: Dataset, folder: Path) -> list[Ratio]:
     split = dataset["train"]
-    order = np.random.default_rng(0).permutation(len(split))
+    files = [pq.ParquetFile(folder / "parquet" / shard.name) for shard in split.shards]
+    rows = [(file, row) for file in files for row in range(file.num_row_groups)]
+
+    def bare_access() -> None:
+        for i in _order(split):
+            file, row = rows[i]
+            file.read_row_group(row)
+
+    def bare_streaming() -> None:
+        for file in files:
+            file.read()
+
+    bare = {"bare access": bare_access, "bare streaming": bare_streaming}
+    times = time_in_turns(_works(split, folder) | bare)
+    return [
+        *_against_pickles(split, "parquet", times),
+        _within("random access, parquet vs bare pyarrow", times["access"], times["bare access"]),
+        _within("an epoch's streaming, parquet vs bare pyarrow", times["streaming"], times["bare streaming"]),
+    ]
+
+
+def _of_hdf5(folder: Path) -> list[Ratio]:
+    split = hepdata.open_dataset(folder / "none")["train"]
+    times = time_in_turns(_works(split, folder) | {"bare": partial(_read_bare, folder / "none", split)})
+    return [
+        *_against_pickles(split, "hdf5", times),
+        _within("an epoch's streaming, hdf5 vs bare h5py", times["streaming"], times["bare"]),
+    ]
+
+
+def _of_packed_hdf5(folder: Path) -> list[Ratio]:
+    split = hepdata.open_dataset(folder / "gzip")["train"]
+    works = {"streaming": partial(_stream, split), "bare": partial(_read_bare, folder / "gzip", split)}
+    times = time_in_turns(works, rounds=3)
+    return [_within("an epoch's streaming, hdf5 (gzip) vs bare h5py", times["streaming"], times["bare"])]
+
+
+def _works(split: Split, folder: Path) -> dict[str, Callable[[], object]]:
+    """What pickles and every format are compared by: all clouds once."""
     paths = [folder / f"data{row['event_id']}_s{row['sector']}.pt" for row in split.rows()]
-    n_pairs = (
-        dataset.manifest.statistics("train").n_positives + dataset.manifest.statistics("train").n_negatives
-    )
-    size = f"{len(split)} clouds, {n_pairs / len(split) / 1e6:.1f} M pairs each"
 
     def pickles() -> None:
-        for i in order:
+        for i in _order(split):
             torch.load(paths[i])
 
     def access() -> None:
-        for i in order:
-            split[int(i)]
+        for i in _order(split):
+            split[i]
 
-    def stream() -> None:
-        for _ in split.loader(workers=2, shuffle=True):
-            pass
+    return {"pickles": pickles, "access": access, "streaming": partial(_stream, split)}
 
-    slow = seconds(pickles)
+
+def _order(split: Split) -> list[int]:
+    order: list[int] = np.random.default_rng(0).permutation(len(split)).tolist()
+    return order
+
+
+def _stream(split: Split) -> None:
+    for _ in split.loader(workers=2, shuffle=True):
+        pass
+
+
+def _read_bare(folder: Path, split: Split) -> None:
+    with h5py.File(folder / "train.h5") as file:
+        for name in (*split.column_names, *PAIR_NAMES):
+            file[name][()]
+
+
+def _against_pickles(split: Split, label: str, times: Mapping[str, Timing]) -> list[Ratio]:
+    total = split.manifest.statistics("train")
+    n_pairs = (total.n_positives + total.n_negatives) / len(split) / 1e6
+    size = f"{len(split)} clouds, {n_pairs:.1f} M pairs each"
+    slow = times["pickles"]
     return [
-        _faster(f"random access, {label} vs torch.load ({size})", slow, seconds(access), 5.0),
-        _faster(f"an epoch's streaming, {label} vs torch.load", slow, seconds(stream), 5.0),
+        _faster(f"random access, {label} vs torch.load ({size})", slow, times["access"], 5.0),
+        _faster(f"an epoch's streaming, {label} vs torch.load", slow, times["streaming"], 5.0),
     ]
 
 
@@ -107,62 +175,15 @@ def _opening(dataset: Dataset, folder: Path) -> Ratio:
     ]
     (folder / "many").mkdir()
     dataset.manifest.model_copy(update={"splits": {"train": shards}}).write(folder / "many")
-    opening = seconds(lambda: len(hepdata.open_dataset(folder / "many")["train"]))
-    loading = seconds(lambda: torch.load(next(folder.glob("*.pt"))))
-    detail = f"{1e3 * opening:.0f} ms / {1e3 * loading:.0f} ms"
-    return Ratio("opening 10,000 clouds vs torch.load of one", opening / loading, 1.0, "at most", detail)
-
-
-def _against_arrow(dataset: Dataset, folder: Path) -> list[Ratio]:
-    split = dataset["train"]
-    files = [pq.ParquetFile(folder / "parquet" / shard.name) for shard in split.shards]
-    rows = [(file, row) for file in files for row in range(file.num_row_groups)]
-
-    def arrow_access() -> None:
-        for file, row in rows:
-            file.read_row_group(row)
-
-    def arrow_stream() -> None:
-        for file in files:
-            file.read()
-
-    def access() -> None:
-        for i in range(len(split)):
-            split[i]
-
-    def stream() -> None:
-        for _ in split.loader(workers=2):
-            pass
-
-    return [
-        _within("random access, parquet vs bare pyarrow", seconds(access), seconds(arrow_access)),
-        _within("an epoch's streaming, parquet vs bare pyarrow", seconds(stream), seconds(arrow_stream)),
-    ]
-
-
-def _against_h5py(folder: Path) -> list[Ratio]:
-    ratios = []
-    for compression in ("gzip", "none"):
-        dataset = hepdata.open_dataset(folder / compression)
-        split = dataset["train"]
-        ratios += _against_pickles(dataset, folder, f"hdf5 ({compression})") if compression == "none" else []
-        file = h5py.File(folder / compression / "train.h5")
-        names = [*split.column_names, "pos_ptr", "pos_idx", "neg_ptr", "neg_idx"]
-
-        def bare(file: h5py.File = file, names: list[str] = names) -> None:
-            for name in names:
-                file[name][()]
-
-        def stream(split: hepdata.loader.split.Split = split) -> None:
-            for _ in split.loader(workers=2):
-                pass
-
-        ratios.append(
-            _within(
-                f"an epoch's streaming, hdf5 ({compression}) vs bare h5py", seconds(stream), seconds(bare)
-            )
-        )
-    return ratios
+    times = time_in_turns(
+        {
+            "opening": lambda: len(hepdata.open_dataset(folder / "many")["train"]),
+            "loading": lambda: torch.load(next(folder.glob("*.pt"))),
+        }
+    )
+    opening, loading = times["opening"], times["loading"]
+    name = "opening 10,000 clouds vs torch.load of one"
+    return Ratio(name, opening.wall / loading.wall, 1.0, "at most", f"{opening} / {loading}")
 
 
 def _memory(dataset: Dataset) -> list[Ratio]:
@@ -241,9 +262,9 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def _faster(name: str, slow: float, fast: float, goal: float) -> Ratio:
-    return Ratio(name, slow / fast, goal, "at least", f"{1e3 * slow:.0f} ms / {1e3 * fast:.0f} ms")
+def _faster(name: str, slow: Timing, fast: Timing, goal: float) -> Ratio:
+    return Ratio(name, slow.wall / fast.wall, goal, "at least", f"{slow} / {fast}")
 
 
-def _within(name: str, ours: float, bare: float) -> Ratio:
-    return Ratio(name, ours / bare, 2.0, "at most", f"{1e3 * ours:.0f} ms / {1e3 * bare:.0f} ms")
+def _within(name: str, ours: Timing, bare: Timing) -> Ratio:
+    return Ratio(name, ours.wall / bare.wall, 2.0, "at most", f"{ours} / {bare}")
