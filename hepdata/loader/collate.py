@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class BatchLayout:
             pairs=pairs and split.manifest.has_pairs,
         )
 
-    @property
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         """Every column that must be read, each once."""
         inputs = [entry.column for entry in (*self.features, *self.coords)]
@@ -74,16 +75,16 @@ class BatchLayout:
 
 def collate(clouds: Sequence[PointCloud], layout: BatchLayout) -> Batch:
     """Put clouds on one flat point axis."""
-    sizes = [cloud.n_points for cloud in clouds]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    offsets = np.zeros(len(clouds) + 1, np.int64)
+    np.cumsum([cloud.n_points for cloud in clouds], out=offsets[1:])
     columns = {name: _join([cloud.columns[name] for cloud in clouds]) for name in layout.reads}
     return Batch(
         features=_matrix(columns, layout.features, int(offsets[-1])),
         coords=_matrix(columns, layout.coords, int(offsets[-1])),
         offsets=torch.from_numpy(offsets),
-        cloud_index=torch.from_numpy(np.repeat(np.arange(len(clouds)), sizes)),
-        event_id=torch.tensor([cloud.event_id for cloud in clouds], dtype=torch.int64),
-        sector=torch.tensor([cloud.sector for cloud in clouds], dtype=torch.int64),
+        cloud_index=torch.from_numpy(np.repeat(np.arange(len(clouds)), np.diff(offsets))),
+        event_id=torch.from_numpy(np.array([cloud.event_id for cloud in clouds], np.int64)),
+        sector=torch.from_numpy(np.array([cloud.sector for cloud in clouds], np.int64)),
         columns={name: torch.from_numpy(columns[name]) for name in layout.columns},
         positives=_join_pairs([cloud.positives for cloud in clouds], offsets),
         negatives=_join_pairs([cloud.negatives for cloud in clouds], offsets),
@@ -103,9 +104,12 @@ def _inputs(
 def _matrix(columns: dict[str, NDArray[Any]], inputs: tuple[ModelInput, ...], n: int) -> torch.Tensor:
     matrix = np.empty((n, len(inputs)), np.float32)
     for j, entry in enumerate(inputs):
-        values = columns[entry.column]
-        # Scaled in double precision, rounded once.
-        matrix[:, j] = values if entry.scale == 1.0 else values * np.float64(entry.scale)
+        values, column = columns[entry.column], matrix[:, j]
+        if entry.scale == 1.0:
+            column[:] = values
+        else:
+            # Scaled in double precision, rounded once.
+            np.multiply(values, np.float64(entry.scale), out=column, casting="same_kind")
     return torch.from_numpy(matrix)
 
 

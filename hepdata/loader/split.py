@@ -8,6 +8,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, overload
@@ -101,7 +102,7 @@ class Split:
         entry = reader.rows[row]
         return cloud_from(self.schema, int(entry["event_id"]), int(entry["sector"]), arrays)
 
-    @property
+    @cached_property
     def column_names(self) -> tuple[str, ...]:
         """Names of the stored columns, without pair lists."""
         return tuple(column.name for column in self.schema.columns)
