@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from glob import has_magic
 from pathlib import Path
@@ -13,6 +14,8 @@ import fsspec
 from hepdata.errors import InputError, missing_extra
 
 _EXTRAS = {"root": ("fsspec-xrootd", "xrootd"), "http": ("aiohttp", "http"), "https": ("aiohttp", "http")}
+# XRootD's own patience with a server that is not there is ten minutes; what a user has set stays.
+_XROOTD_PATIENCE = {"XRD_CONNECTIONWINDOW": "15", "XRD_CONNECTIONRETRY": "2"}  # seconds, attempts
 _CHUNK = 1 << 20
 
 
@@ -148,6 +151,10 @@ def _list_url(entry: str) -> list[str]:
 
 def _check_protocol(location: str) -> None:
     protocol = location.partition("://")[0].rpartition("::")[2]
+    if protocol == "root":
+        # The client reads them once, when it is loaded.
+        for name, value in _XROOTD_PATIENCE.items():
+            os.environ.setdefault(name, value)
     try:
         fsspec.get_filesystem_class(protocol)
     except ImportError as error:

@@ -1,11 +1,17 @@
 """What users name: paths, globs, folders, URLs; and what stands for nothing."""
 
+import contextlib
+import dataclasses
 import functools
 import hashlib
 import http.server
 import importlib.util
+import os
+import shutil
 import socket
+import subprocess
 import threading
+import time
 
 import pytest
 
@@ -138,6 +144,61 @@ def test_a_server_that_is_not_there(path):
 def test_xrootd_needs_its_extra():
     with pytest.raises(InputError, match=r"pip install 'hept\[xrootd\]'"):
         find_files(["root://eospublic.cern.ch//eos/file.root"])
+
+
+needs_xrootd = pytest.mark.skipif(
+    importlib.util.find_spec("fsspec_xrootd") is None or shutil.which("xrootd") is None,
+    reason="needs the extra [xrootd] and the xrootd server",
+)
+
+
+@pytest.fixture
+def xrootd(pileup_file, tmp_path):
+    """The URL of the simulated file's folder on a server of this machine."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data = tmp_path / "root" / "data"
+    data.mkdir(parents=True)
+    shutil.copy(pileup_file, data)
+    settings = {
+        "xrd.port": port,
+        "all.export": "/data",
+        "oss.localroot": tmp_path / "root",
+        "all.adminpath": tmp_path,
+        "all.pidpath": tmp_path,
+    }
+    (tmp_path / "server.cfg").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    # The server refuses to run as root, and its other user must reach the files.
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o777)
+    command = ["xrootd", "-c", tmp_path / "server.cfg", "-l", tmp_path / "log"]
+    server = subprocess.Popen(command + (["-R", "nobody"] if os.getuid() == 0 else []))
+    try:
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.1)
+        yield f"root://127.0.0.1:{port}//data"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@needs_xrootd
+@pytest.mark.parametrize("pattern", ["", "/pileup.root", "/*.root"])
+def test_xrootd_reads_the_same(xrootd, pileup_file, pattern):
+    (url,) = find_files([xrootd + pattern])
+    assert checksum(url) == checksum(str(pileup_file))
+    assert survey_tree(url) == dataclasses.replace(survey_tree(str(pileup_file)), location=url)
+
+
+@needs_xrootd
+def test_xrootd_without_the_file_or_the_server(xrootd):
+    with pytest.raises(InputError, match=r"found no answer .*check the URL and the network"):
+        survey_tree(xrootd + "/other.root")
+    with pytest.raises(InputError, match=r"found no answer .*check the URL and the network"):
+        survey_tree("root://127.0.0.1:1//data/pileup.root")
 
 
 def test_unknown_kind_of_url():
