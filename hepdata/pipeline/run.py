@@ -7,31 +7,24 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from hepdata.errors import InputError
 from hepdata.pipeline.engine import Engine, InProcess, LocalPool
 from hepdata.pipeline.event import EventRef, EventSource
+from hepdata.pipeline.identity import Identity, found_aside, identify
 from hepdata.pipeline.shard import NO_POINTS, OnError, ShardJob, ShardNote, read_note
-from hepdata.pipeline.split import ShardPlan, SplitRule, plan_shards
-from hepdata.pipeline.staging import discard, fingerprint, finished_build, staged, staging_of
+from hepdata.pipeline.split import SplitRule, plan_shards
+from hepdata.pipeline.staging import discard, finished_build, sign_staging, staged, staging_of
 from hepdata.progress import Progress, Silent
 from hepdata.storage.finish import finish_dataset
 from hepdata.storage.lock import lock_output, sweep_lock
-from hepdata.storage.manifest import (
-    FORMAT_VERSION,
-    FileFormat,
-    Manifest,
-    ShardRecord,
-    SkippedEvent,
-    SourceFile,
-    describe_schema,
-)
+from hepdata.storage.manifest import FileFormat, Manifest, ShardRecord, SkippedEvent, SourceFile
 from hepdata.storage.parquet import write_shard
-from hepdata.storage.software import list_software
 
 __all__ = [
     "BuildSummary",
@@ -120,31 +113,62 @@ def build_dataset(
     events = source.list_events()
     _check_request(workers, events_per_shard, events)
     plans = plan_shards(rule.divide(events), events_per_shard)
-    sources = source.list_files(progress)
-    configuration = _describe(source, rule, plans, sources, file_format)
-    print_of_build = str(configuration["fingerprint"])
-    done = None if overwrite and not _is_same(out, print_of_build) else finished_build(out, print_of_build)
+    staging = staging_of(out)
+    find = partial(identify, source, rule, plans, file_format)
+    listener = progress or Silent()
+    make = partial(
+        _make_dataset,
+        source,
+        out,
+        [ShardJob(plan, staging, on_error) for plan in plans],
+        file_format,
+        _choose_engine(engine, workers, scheduler),
+        listener,
+    )
+    if not (out.exists() or staging.exists()):
+        # Nothing to continue and nothing to compare with: the checksums may come later.
+        with (
+            lock_output(out),
+            staged(staging),
+            found_aside(find, lambda found: sign_staging(staging, found.fingerprint)) as wait,
+        ):
+            return make(wait)
+    identity = find(listener)
+    done = None if overwrite and not _is_same(out, identity) else finished_build(out, identity.fingerprint)
     if done is not None:
         sweep_lock(out)
         return _summarise(out, done, n_resumed=0, was_finished=True)
     if overwrite:
         discard(out)
-    staging = staging_of(out)
-    with lock_output(out), staged(staging, print_of_build):
-        jobs = [ShardJob(plan, staging, on_error) for plan in plans]
-        notes, n_resumed = _run_jobs(
-            source, jobs, _choose_engine(engine, workers, scheduler), progress or Silent()
-        )
-        manifest = finish_dataset(
-            staging,
-            out,
-            schema=source.schema,
-            splits=_collect_records(source, jobs, notes),
-            configuration={**configuration, "n_dropped": sum(note.n_dropped for note in notes.values())},
-            sources=sources,
-            skipped=[entry for job in jobs for entry in notes[job.plan.name].skipped],
-            file_format=file_format,
-        )
+    with lock_output(out), staged(staging, identity.fingerprint):
+        return make(lambda _: identity)
+
+
+def _make_dataset(
+    source: EventSource,
+    out: Path,
+    jobs: Sequence[ShardJob],
+    file_format: FileFormat,
+    engine: Engine,
+    progress: Progress,
+    wait_for_identity: Callable[[Progress], Identity],
+) -> BuildSummary:
+    notes, n_resumed = _run_jobs(source, jobs, engine, progress)
+    records = _collect_records(source, jobs, notes)
+    identity = wait_for_identity(progress)
+    manifest = finish_dataset(
+        jobs[0].staging,
+        out,
+        schema=source.schema,
+        splits=records,
+        configuration={
+            **identity.configuration,
+            "n_dropped": sum(note.n_dropped for note in notes.values()),
+        },
+        sources=identity.sources,
+        skipped=[entry for job in jobs for entry in notes[job.plan.name].skipped],
+        file_format=file_format,
+    )
     return _summarise(out, manifest, n_resumed=n_resumed, was_finished=False)
 
 
@@ -194,33 +218,9 @@ def _nothing_usable(skipped: Sequence[SkippedEvent]) -> InputError:
     )
 
 
-def _describe(
-    source: EventSource,
-    rule: SplitRule,
-    plans: Sequence[ShardPlan],
-    sources: Sequence[SourceFile],
-    file_format: FileFormat,
-) -> dict[str, object]:
-    configuration: dict[str, object] = {
-        "task": source.schema.task,
-        "source": source.describe(),
-        "splits": rule.describe(),
-        "shards": {plan.name: [event.event_id for event in plan.events] for plan in plans},
-    }
-    decisive = {
-        **configuration,
-        "schema": describe_schema(source.schema),
-        "sources": [file.model_dump() for file in sources],
-        "file_format": file_format,
-        "format_version": FORMAT_VERSION,
-        "software": list_software(),
-    }
-    return {**configuration, "fingerprint": fingerprint(decisive)}
-
-
-def _is_same(out: Path, print_of_build: str) -> bool:
+def _is_same(out: Path, identity: Identity) -> bool:
     try:
-        return finished_build(out, print_of_build) is not None
+        return finished_build(out, identity.fingerprint) is not None
     except InputError:
         return False
 

@@ -49,30 +49,49 @@ def finished_build(out: Path, print_of_build: str) -> Manifest | None:
     return manifest
 
 
-def open_staging(staging: Path, print_of_build: str) -> None:
+def open_staging(staging: Path, print_of_build: str | None) -> None:
     """Make the staging folder, or take up the one that an earlier run of the same build has left.
+
+    Args:
+        staging: The folder.
+        print_of_build: Which build it belongs to; None makes a folder that is to be signed later.
 
     Raises:
         InputError: The folder belongs to another build, or is not ours.
         JobError: The disk refuses.
     """
-    if staging.exists():
+    if print_of_build is not None and staging.exists():
         _check_owner(staging, print_of_build)
         with disk_errors(staging):
             for left in staging.glob(".*"):
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
             if not (staging / NOTE).exists():
-                # A build that was killed while its notes were being removed: nothing in it can be relied on.
+                # A build that was killed before it was signed, or while its notes were being removed: nothing
+                # in it can be relied on.
                 shutil.rmtree(staging)
     with disk_errors(staging):
-        staging.mkdir(exist_ok=True)
+        staging.mkdir(exist_ok=print_of_build is not None)
+    if print_of_build is not None:
+        sign_staging(staging, print_of_build)
+
+
+def sign_staging(staging: Path, print_of_build: str) -> None:
+    """Note which build a staging folder belongs to; without that nothing in it is believed later.
+
+    Raises:
+        JobError: The disk refuses.
+    """
     with write_atomically(staging / NOTE) as file:
         file.write(json.dumps({"fingerprint": print_of_build}).encode())
 
 
 @contextmanager
-def staged(staging: Path, print_of_build: str) -> Iterator[None]:
+def staged(staging: Path, print_of_build: str | None = None) -> Iterator[None]:
     """Hold the staging folder open; after a failure it stays where it has a finished shard to continue from.
+
+    Args:
+        staging: The folder.
+        print_of_build: Which build it belongs to; None for a folder that must be new and is signed later.
 
     Raises:
         InputError: The folder belongs to another build, or is not ours.
@@ -82,7 +101,8 @@ def staged(staging: Path, print_of_build: str) -> Iterator[None]:
     try:
         yield
     except HeptError:
-        if {path.name for path in staging.glob("*.json")} <= {NOTE}:
+        notes = {path.name for path in staging.glob("*.json")}
+        if NOTE not in notes or notes == {NOTE}:
             shutil.rmtree(staging, ignore_errors=True)
         raise
 
