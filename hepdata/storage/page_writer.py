@@ -12,6 +12,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ class RowGroupEncoder:
         chunks, entries, start, n_raw = [], [], offset, 0
         for column, head, value in zip(SCALARS, self._scalar_heads, row, strict=True):
             content = np.array([value], column.dtype).tobytes()
-            page = [_page_header(1, 0, b"", b"", len(content), content, is_compressed=False), content]
+            page = [_page_header(_frame(1, 0, len(content), False, False), content), content]
             length = len(page[0]) + len(content)
             chunks.append(_chunk(head, 1, length, length, start, limits=content))
             parts += page
@@ -116,19 +117,8 @@ def _encode_list(values: NDArray[Any], column: Column, offset: int) -> tuple[lis
     is_compressed = len(content) < raw.nbytes
     if not is_compressed:
         content = raw
-    # An empty list is one place without a value; else the first value begins the row, the others continue it.
-    repetition = b"\2\0" + (varint(2 * (count - 1)) + b"\1" if count > 1 else b"")
-    definition = varint(2 * count) + b"\1" if count else b"\2\0"
-    header = _page_header(
-        count,
-        _ENCODINGS[encoding_of(column.dtype)],
-        repetition,
-        definition,
-        raw.nbytes,
-        content,
-        is_compressed=is_compressed,
-    )
-    start = header + repetition + definition
+    frame = _frame(count, _ENCODINGS[encoding_of(column.dtype)], raw.nbytes, is_compressed, True)
+    start = _page_header(frame, content) + frame.levels
     length = len(start) + len(content)
     crc = zlib.crc32(content, zlib.crc32(start))
     codec = LZ4 if is_compressed else UNCOMPRESSED
@@ -144,35 +134,45 @@ def _as_bytes(values: NDArray[Any], dtype: str) -> NDArray[np.uint8]:
     return values.view(np.uint8)
 
 
-def _page_header(
-    count: int,
-    encoding: int,
-    repetition: bytes,
-    definition: bytes,
-    n_raw: int,
-    content: Any,
-    *,
-    is_compressed: bool,
-) -> bytes:
-    n_levels = len(repetition) + len(definition)
-    crc = zlib.crc32(content, zlib.crc32(repetition + definition))
-    # Thrift spelled out, since there is one for every column of every cloud: 0x15 is the next field, an I32;
-    # 0x4C the fourth after the last, a struct; 0x11 and 0x12 the next, true and false; 0 the end of a struct.
-    return b"".join(
-        (
-            _IS_DATA_PAGE_V2,
-            b"\x15" + integer(n_levels + n_raw),
-            b"\x15" + integer(n_levels + len(content)),
-            b"\x15" + integer(crc - 2**32 if crc >= 2**31 else crc),
-            b"\x4c\x15" + integer(count or 1),
-            # Nulls (an empty list counts as one), rows
-            b"\x15\0\x15\2" if count else b"\x15\2\x15\2",
-            b"\x15" + integer(encoding),
-            b"\x15" + integer(len(definition)),
-            b"\x15" + integer(len(repetition)),
-            b"\x11\0\0" if is_compressed else b"\x12\0\0",
-        )
+@dataclass(frozen=True)
+class _Frame:
+    """What the header of a page says apart from the compressed content."""
+
+    levels: bytes
+    crc: int
+    start: bytes
+    end: bytes
+
+
+# The columns of a cloud have the same length.
+@lru_cache(maxsize=64)
+def _frame(count: int, encoding: int, n_raw: int, is_compressed: bool, is_list: bool) -> _Frame:
+    repetition = definition = b""
+    if is_list:
+        # An empty list is one place without a value; else the first value begins the row, the others
+        # continue it.
+        repetition = b"\2\0" + (varint(2 * (count - 1)) + b"\1" if count > 1 else b"")
+        definition = varint(2 * count) + b"\1" if count else b"\2\0"
+    levels = repetition + definition
+    # Thrift spelled out: 0x15 is the next field, an I32; 0x4C the fourth after the last, a struct; 0x11 and
+    # 0x12 the next, true and false; 0 the end of a struct.
+    start = _IS_DATA_PAGE_V2 + b"\x15" + integer(len(levels) + n_raw) + b"\x15"
+    end = (
+        b"\x4c\x15" + integer(count or 1),
+        # Nulls (an empty list counts as one), rows
+        b"\x15\0\x15\2" if count else b"\x15\2\x15\2",
+        b"\x15" + integer(encoding),
+        b"\x15" + integer(len(definition)),
+        b"\x15" + integer(len(repetition)),
+        b"\x11\0\0" if is_compressed else b"\x12\0\0",
     )
+    return _Frame(levels, zlib.crc32(levels), start, b"".join(end))
+
+
+def _page_header(frame: _Frame, content: Any) -> bytes:
+    crc = zlib.crc32(content, frame.crc)
+    size = integer(len(frame.levels) + len(content))
+    return frame.start + size + b"\x15" + integer(crc - 2**32 if crc >= 2**31 else crc) + frame.end
 
 
 def _describe(column: Column, path: Sequence[str], codec: int) -> bytes:
