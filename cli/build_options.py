@@ -22,7 +22,7 @@ class BuildOptions:
     """How a build runs; what it makes is the source's affair."""
 
     file_format: Literal["parquet", "hdf5"]
-    workers: int
+    workers: int | None
     engine: Literal["local", "dask"]
     scheduler: str | None
     on_error: Literal["stop", "skip"]
@@ -42,7 +42,11 @@ def build_options(function: Callable[..., None]) -> Callable[..., None]:
         function(**arguments, options=options)
 
     options: list[Callable[[Any], Any]] = [
-        click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes."),
+        click.option(
+            "--workers",
+            type=click.IntRange(1),
+            help="Processes.  [default: 1; for 256 MB of Delphes files or more one per core, up to 4]",
+        ),
         click.option(
             "--engine",
             type=click.Choice(["local", "dask"]),
@@ -93,14 +97,16 @@ def build_options(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def run_build(source: EventSource, out: Path, options: BuildOptions, title: str) -> None:
+def run_build(
+    source: EventSource, out: Path, options: BuildOptions, title: str, *, default_workers: int = 1
+) -> None:
     """Build with a progress bar, then print the summary."""
     with ProgressBar() as bar:
         summary = build_dataset(
             source,
             out,
             file_format=options.file_format,
-            workers=options.workers,
+            workers=options.workers or default_workers,
             engine=options.engine,
             scheduler=options.scheduler,
             on_error=options.on_error,

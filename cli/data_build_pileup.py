@@ -99,4 +99,5 @@ def command(
     )
     with ProgressBar() as bar:
         source = PileupSource.open(files, config, max_events=max_events, progress=bar)
-    run_build(source, out, options, f"Pileup dataset ({source.branches.name})")
+    title = f"Pileup dataset ({source.branches.name})"
+    run_build(source, out, options, title, default_workers=source.choose_workers())

@@ -1,4 +1,4 @@
-"""Who does the work: this process, or a pool of processes on this machine.
+"""Who does the work: this process, alone or with others on this machine.
 
 In: shard jobs; out: their notes, in the order in which they are done.
 """
@@ -10,9 +10,10 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
 from itertools import islice
 from multiprocessing.connection import Connection
 from multiprocessing.queues import SimpleQueue
@@ -23,6 +24,17 @@ from hepdata.errors import HeptError, JobError
 from hepdata.pipeline.event import EventRef, EventSource
 from hepdata.pipeline.shard import ShardJob, ShardNote, bring_to_disk, build_shard
 from hepdata.schema import Schema
+
+# Bytes of input from which another process is worth the second that it takes to start.
+LARGE_INPUT = 256_000_000
+# Every worker has a step in memory, and the disk is one.
+MOST_WORKERS = 4
+
+
+def choose_workers(n_bytes: int) -> int:
+    """How many processes an input of so many bytes is worth: one per core, up to four, for a large one."""
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(n_cores, MOST_WORKERS) if n_bytes >= LARGE_INPUT else 1
 
 
 class Engine(Protocol):
@@ -45,21 +57,28 @@ class InProcess:
         Raises:
             JobError: The disk refused a shard.
         """
-        through = _ReadThrough(source, jobs)
-        unsynced: deque[Future[None]] = deque()
-        with ThreadPoolExecutor(1, "disk") as disk:
-            for job in jobs:
-                note = build_shard(
-                    through,
-                    job,
-                    lambda: tick(1),
-                    lambda path: unsynced.append(disk.submit(bring_to_disk, path)),
-                )
-                yield job, note
-                while unsynced and unsynced[0].done():
-                    unsynced.popleft().result()
-            for waiting in unsynced:
-                waiting.result()
+        return _build_in_turn(source, deque(jobs), tick)
+
+
+def _build_in_turn(
+    source: EventSource, left: deque[ShardJob], tick: Callable[[int], None]
+) -> Iterator[tuple[ShardJob, ShardNote]]:
+    """Build shards from the front of what is left; others may take some from the back meanwhile."""
+    unsynced: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(1, "disk") as disk, closing(_ReadThrough(source, list(left))) as through:
+        while left:
+            job = left.popleft()
+            note = build_shard(
+                through,
+                job,
+                lambda: tick(1),
+                lambda path: unsynced.append(disk.submit(bring_to_disk, path)),
+            )
+            yield job, note
+            while unsynced and unsynced[0].done():
+                unsynced.popleft().result()
+        for waiting in unsynced:
+            waiting.result()
 
 
 class _ReadThrough:
@@ -75,13 +94,19 @@ class _ReadThrough:
         """The next events, which must be asked for in the order of the jobs."""
         return islice(self._clouds, len(events))
 
+    def close(self) -> None:
+        """Stop reading."""
+        if isinstance(self._clouds, Generator):
+            self._clouds.close()
+
 
 class LocalPool:
-    """Worker processes on this machine.
+    """This process and others on this machine.
 
-    Workers are spawned, not forked: a fork of a process with threads (Arrow has some) can hang. They hold one
-    end of a pipe whose other end is here, and leave when it closes: on Ctrl-C, and even when this process is
-    killed without a chance to say so.
+    This process begins at the front while the others start, which takes them a second, and take runs of
+    shards from the back. They are spawned, not forked: a fork of a process with threads (Arrow has some) can
+    hang. They hold one end of a pipe whose other end is here, and leave when it closes: on Ctrl-C, and even
+    when this process is killed without a chance to say so.
     """
 
     def __init__(self, workers: int) -> None:
@@ -99,15 +124,14 @@ class LocalPool:
         lifeline, held_end = context.Pipe(duplex=False)
         ticks: SimpleQueue[int] = context.SimpleQueue()
         pool = ProcessPoolExecutor(
-            max_workers=min(self.workers, len(jobs)),
+            max_workers=max(min(self.workers, len(jobs)) - 1, 1),
             mp_context=context,
             initializer=_start_worker,
             initargs=(source, lifeline, ticks),
         )
         is_done = False
         try:
-            waiting = {pool.submit(_work, job): job for job in jobs}
-            yield from _collect(waiting, ticks, tick)
+            yield from _Share(pool, self.workers, jobs, ticks, tick).run(source)
             is_done = True
         except BrokenProcessPool as error:
             raise JobError(
@@ -124,15 +148,64 @@ class LocalPool:
             lifeline.close()
 
 
-def _collect(
-    waiting: dict[Future[ShardNote], ShardJob], ticks: SimpleQueue[int], tick: Callable[[int], None]
-) -> Iterator[tuple[ShardJob, ShardNote]]:
-    while waiting:
-        done, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-        while not ticks.empty():
-            tick(ticks.get())
+class _Share:
+    """The jobs that nobody has taken, and those that others have."""
+
+    def __init__(
+        self,
+        pool: ProcessPoolExecutor,
+        workers: int,
+        jobs: Sequence[ShardJob],
+        ticks: SimpleQueue[int],
+        tick: Callable[[int], None],
+    ) -> None:
+        self._pool, self._workers = pool, workers
+        self._left = deque(jobs)
+        self._given: dict[Future[list[ShardNote]], list[ShardJob]] = {}
+        self._ticks, self._tick = ticks, tick
+
+    def run(self, source: EventSource) -> Iterator[tuple[ShardJob, ShardNote]]:
+        """Build from the front here, as long as the others leave something."""
+        self._give()
+        for done in _build_in_turn(source, self._left, self._tell):
+            yield done
+            yield from self._collect(timeout=0)
+        while self._given:
+            yield from self._collect(timeout=0.2)
+
+    def _give(self) -> None:
+        """Give others runs of shards from the back: long ones first, and one that waits for each."""
+        while len(self._left) > 1 and len(self._given) < 2 * (self._workers - 1):
+            n_taken = max(len(self._left) // (2 * self._workers), 1)
+            taken = [self._left.pop() for _ in range(n_taken)][::-1]
+            with _interrupts_held_back():
+                self._given[self._pool.submit(_work, taken)] = taken
+
+    def _collect(self, timeout: float) -> Iterator[tuple[ShardJob, ShardNote]]:
+        done, _ = wait(self._given, timeout=timeout, return_when=FIRST_COMPLETED)
+        self._pass_on()
         for future in done:
-            yield waiting.pop(future), future.result()
+            yield from zip(self._given.pop(future), future.result(), strict=True)
+        self._give()
+
+    def _tell(self, n_here: int) -> None:
+        self._tick(n_here)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Tell of the events that are done elsewhere."""
+        while not self._ticks.empty():
+            self._tick(self._ticks.get())
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """A process that is started here does not hear Ctrl-C, not even before it can say that it ignores it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _source: EventSource | None = None
@@ -154,8 +227,8 @@ def _leave_with_parent(lifeline: Connection) -> None:
         os._exit(1)
 
 
-def _work(job: ShardJob) -> ShardNote:
+def _work(jobs: list[ShardJob]) -> list[ShardNote]:
     source, ticks = _source, _ticks
     if source is None or ticks is None:
         raise RuntimeError("a worker was asked to work before it was started")
-    return build_shard(source, job, lambda: ticks.put(1))
+    return [note for _, note in _build_in_turn(source, deque(jobs), ticks.put)]

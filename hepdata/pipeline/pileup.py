@@ -12,6 +12,7 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.pileup import PileupCuts, make_clouds
 from hepdata.pipeline.ahead import run_ahead
+from hepdata.pipeline.engine import choose_workers
 from hepdata.pipeline.event import EventRef
 from hepdata.progress import Progress, Silent
 from hepdata.readers.delphes import TreeSurvey, survey_tree
@@ -122,9 +123,17 @@ class PileupSource:
         names = np.repeat([name_of(file) for file in self.files], self.n_events)
         return [EventRef(number, str(name)) for number, name in enumerate(names)]
 
+    def choose_workers(self) -> int:
+        """How many processes the files are worth, where nobody says."""
+        return choose_workers(self._measure())
+
+    def _measure(self) -> int:
+        """Bytes of all files, those of a server that does not tell left out."""
+        return sum(size_of(file) for file in self.files)
+
     def list_files(self, progress: Progress | None = None) -> list[SourceFile]:
         """Size and checksum of every file."""
-        total = sum(size_of(file) for file in self.files)
+        total = self._measure()
         listener = progress if progress is not None and total >= _LARGE else Silent()
         listener.start("hashing the input", total // _MEGABYTE, "MB")
         records, n_bytes = [], 0

@@ -95,7 +95,8 @@ def build_dataset(
         source: Raw events and configuration.
         out: Folder of the dataset; until it is whole, `out`.partial is in its place.
         file_format: Of the data files.
-        workers: Processes.
+        workers: Processes, this one among them; with more than one, the program's main module must have the
+            guard that multiprocessing asks for.
         engine: "local" processes, or a "dask" cluster.
         scheduler: Address of a Dask scheduler; None starts one on this machine.
         on_error: "stop" at an event that cannot be used, or "skip" and record it.
