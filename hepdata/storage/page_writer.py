@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hepdata.schema import Column
 from hepdata.storage.columns import SCALARS
-from hepdata.storage.pages import LZ4, UNCOMPRESSED, encoding_of
+from hepdata.storage.pages import LZ4, UNCOMPRESSED, checksum_page, encoding_of
 from hepdata.storage.thrift import (
     BINARY,
     I32,
@@ -120,9 +120,9 @@ def _encode_list(values: NDArray[Any], column: Column, offset: int) -> tuple[lis
     frame = _frame(count, _ENCODINGS[encoding_of(column.dtype)], raw.nbytes, is_compressed, True)
     start = _page_header(frame, content) + frame.levels
     length = len(start) + len(content)
-    crc = zlib.crc32(content, zlib.crc32(start))
     codec = LZ4 if is_compressed else UNCOMPRESSED
-    return [start, content], (offset, length, len(start), count, raw.nbytes, crc, codec)
+    checksum = checksum_page(start, content)
+    return [start, content], (offset, length, len(start), count, raw.nbytes, checksum, codec)
 
 
 def _as_bytes(values: NDArray[Any], dtype: str) -> NDArray[np.uint8]:

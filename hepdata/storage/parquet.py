@@ -21,8 +21,8 @@ from hepdata.storage.columns import arrays_of, arrow_schema, list_columns
 from hepdata.storage.footer import MAGIC, make_footer
 from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.page_writer import RowGroupEncoder
-from hepdata.storage.pages import INDEX_DTYPE
-from hepdata.storage.parquet_reader import INDEX_KEY, ROWS_KEY
+from hepdata.storage.pages import INDEX_DTYPE, INDEX_KEY
+from hepdata.storage.parquet_reader import ROWS_KEY
 from hepdata.storage.reader import ROW_DTYPE
 from hepdata.storage.statistics import Tally
 

@@ -19,16 +19,15 @@ from numpy.typing import NDArray
 from hepdata.schema import Column
 from hepdata.storage.byte_source import open_bytes
 from hepdata.storage.manifest import ShardRecord
-from hepdata.storage.pages import INDEX_DTYPE, decode_page
+from hepdata.storage.pages import INDEX_DTYPE, Entry, decode_page, read_index
 from hepdata.storage.place import Place
 from hepdata.storage.reader import ROW_DTYPE, damaged, missing
 from hepdata.storage.threads import LARGE, small_work, submit
 
 ROWS_KEY = b"hept.rows"
-INDEX_KEY = b"hept.index"
 # Places in an entry of the index
 RAW = (INDEX_DTYPE.names or ()).index("raw")
-CRC = (INDEX_DTYPE.names or ()).index("crc")
+CHECKSUM = (INDEX_DTYPE.names or ()).index("checksum")
 
 
 class ParquetShard:
@@ -47,13 +46,11 @@ class ParquetShard:
             raise damaged(self.where, "a footer that does not match its checksum")
         notes = pq.read_metadata(pa.BufferReader(footer)).metadata
         self.rows = np.frombuffer(base64.b64decode(notes[ROWS_KEY]), ROW_DTYPE)
-        index = np.frombuffer(base64.b64decode(notes[INDEX_KEY]), INDEX_DTYPE)
-        # Plain tuples: numpy's records cost more to read than a page to decode.
-        self._index: list[tuple[int, ...]] = index.tolist()
+        self._index, self._checksum = read_index(notes, columns)
         self._columns = {column.name: (place_in_row, column) for place_in_row, column in enumerate(columns)}
 
     def read(self, row: int, names: Sequence[str], beside: Executor | None = None) -> dict[str, NDArray[Any]]:
-        """The named arrays of one cloud, each page checked against its CRC."""
+        """The named arrays of one cloud, each page checked."""
         pages = self._fetch(row, names)
         large = [name for name in names if pages[name][1][RAW] >= LARGE]
         tasks = {name: submit(beside, self._decode, name, *pages[name]) for name in large} if beside else {}
@@ -68,7 +65,7 @@ class ParquetShard:
         arrays |= {name: task.result() for name, task in tasks.items()}
         return {name: arrays[name] for name in names}
 
-    def _fetch(self, row: int, names: Sequence[str]) -> dict[str, tuple[memoryview, tuple[int, ...]]]:
+    def _fetch(self, row: int, names: Sequence[str]) -> dict[str, tuple[memoryview, Entry]]:
         """The stored bytes of every named page, and what the index says of it."""
         wanted = sorted(self._columns[name][0] for name in names)
         base = row * len(self._columns)
@@ -83,12 +80,12 @@ class ParquetShard:
                 found[position] = (page, entry)
         return {name: found[self._columns[name][0]] for name in names}
 
-    def _check(self, row: int, name: str, page: memoryview, entry: tuple[int, ...]) -> None:
-        if zlib.crc32(page) != entry[CRC]:
+    def _check(self, row: int, name: str, page: memoryview, entry: Entry) -> None:
+        if self._checksum(page) != entry[CHECKSUM]:
             event = f"event {self.rows[row]['event_id']}, sector {self.rows[row]['sector']}"
             raise damaged(self.where, f"damaged bytes in {event}, column {name}")
 
-    def _decode(self, name: str, page: memoryview, entry: tuple[int, ...]) -> NDArray[Any]:
+    def _decode(self, name: str, page: memoryview, entry: Entry) -> NDArray[Any]:
         return decode_page(page, entry, self._columns[name][1])
 
     def close(self) -> None:

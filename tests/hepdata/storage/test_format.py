@@ -1,5 +1,8 @@
 """Datasets of every released format version open, now and later."""
 
+import base64
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 import hepdata
 from hepdata.schema import Column
 from hepdata.storage.manifest import FORMAT_VERSION
-from hepdata.storage.pages import decode_page
+from hepdata.storage.pages import INDEX_DTYPE, decode_page, read_index
 from hepdata.storage.validate import validate_dataset
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -68,7 +71,13 @@ def test_pages_of_version_1_have_the_codec_of_their_column(name, dtype, codec):
     stored = pa.Codec(codec).compress(raw).to_pybytes()
     assert len(stored) < raw.nbytes
     page = memoryview(b"header" + stored)
-    entry = (0, len(page), 6, len(values), raw.nbytes, 0, 1)
-    found = decode_page(page, entry, Column(name, dtype, "", ""))
+    crc = zlib.crc32(page)
+    # offset, length, head, count, raw, crc, is_compressed; an empty page before it
+    packed = struct.pack("<q6I", 0, 6, 6, 0, 0, 1, 0)
+    packed += struct.pack("<q6I", 6, len(page), 6, len(values), raw.nbytes, crc, 1)
+    columns = [Column("other", "float32", "", ""), Column(name, dtype, "", "")]
+    (_, entry), checksum = read_index({b"hept.index": base64.b64encode(packed)}, columns)
+    assert checksum(page) == crc == entry[INDEX_DTYPE.names.index("checksum")]
+    found = decode_page(page, entry, columns[1])
     assert found.dtype == values.dtype
     np.testing.assert_array_equal(found, values)

@@ -1,11 +1,10 @@
 """Files made page by page hold what Arrow's own writer would have stored, for every reader of Parquet."""
 
-import zlib
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,7 +92,7 @@ def index_row_group(content, offset):
                 header_length + levels,
                 data[1] - data[2],
                 header[2] - levels,
-                zlib.crc32(memoryview(content)[start : start + length]),
+                xxhash.xxh3_64_intdigest(content[start : start + length]),
                 LZ4 if data.get(7, True) else UNCOMPRESSED,
             )
         )
