@@ -21,7 +21,7 @@ from typing import Protocol
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, JobError
-from hepdata.pipeline.event import EventRef, EventSource
+from hepdata.pipeline.event import EventRef, EventSource, ThreadedSource
 from hepdata.pipeline.shard import ShardJob, ShardNote, bring_to_disk, build_shard
 from hepdata.schema import Schema
 
@@ -33,8 +33,11 @@ MOST_WORKERS = 4
 
 def choose_workers(n_bytes: int) -> int:
     """How many processes an input of so many bytes is worth: one per core, up to four, for a large one."""
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(n_cores, MOST_WORKERS) if n_bytes >= LARGE_INPUT else 1
+    return min(_count_cores(), MOST_WORKERS) if n_bytes >= LARGE_INPUT else 1
+
+
+def _count_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Engine(Protocol):
@@ -120,6 +123,8 @@ class LocalPool:
         Raises:
             JobError: A worker died.
         """
+        if isinstance(source, ThreadedSource) and 2 * self.workers > _count_cores():
+            source = source.without_threads()
         context = multiprocessing.get_context("spawn")
         lifeline, held_end = context.Pipe(duplex=False)
         ticks: SimpleQueue[int] = context.SimpleQueue()

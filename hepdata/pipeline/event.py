@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError
@@ -37,6 +37,14 @@ class CloudSource(Protocol):
         self, events: Sequence[EventRef]
     ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
         """For each event in order its clouds, or the reason why there are none."""
+
+
+@runtime_checkable
+class ThreadedSource(Protocol):
+    """A source that works ahead in threads of its own."""
+
+    def without_threads(self) -> EventSource:
+        """The same for a process that has only one core."""
 
 
 class EventSource(CloudSource, Protocol):

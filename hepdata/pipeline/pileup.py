@@ -69,12 +69,14 @@ class PileupSource:
         n_events: Events of each.
         branches: Which leaves are read.
         config: What is made of them.
+        is_ahead: Whether threads read and compute ahead of whoever uses the clouds.
     """
 
     files: tuple[str, ...]
     n_events: tuple[int, ...]
     branches: BranchMap
     config: PileupConfig
+    is_ahead: bool = True
 
     @classmethod
     def open(
@@ -122,6 +124,10 @@ class PileupSource:
         """Every event of every file, numbered through."""
         names = np.repeat([name_of(file) for file in self.files], self.n_events)
         return [EventRef(number, str(name)) for number, name in enumerate(names)]
+
+    def without_threads(self) -> PileupSource:
+        """The same for a process that has one core: threads would only take turns."""
+        return replace(self, is_ahead=False)
 
     def choose_workers(self) -> int:
         """How many processes the files are worth, where nobody says."""
@@ -180,14 +186,19 @@ class PileupSource:
         events = iter(run)
         try:
             stream = stream_of(
-                file, self.branches, labelled=self.config.is_labelled, step_bytes=self.config.step_bytes
+                file,
+                self.branches,
+                labelled=self.config.is_labelled,
+                step_bytes=self.config.step_bytes,
+                is_ahead=self.is_ahead,
             )
         except HeptError as error:
             # The file went away or was damaged since the build began.
             yield from ((event, error) for event in events)
             return
         tables = stream.read(run[0].event_id - base, run[-1].event_id - base + 1)
-        for batch in run_ahead(self._make_clouds(tables, base, name_of(file))):
+        batches = self._make_clouds(tables, base, name_of(file))
+        for batch in run_ahead(batches) if self.is_ahead else batches:
             # The batch first: at its end no event is to be taken.
             yield from ((event, clouds) for clouds, event in zip(batch, events, strict=False))
 

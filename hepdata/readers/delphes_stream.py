@@ -10,15 +10,18 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
 
 from hepdata.errors import HeptError
 from hepdata.readers.delphes import adopt_tree, close_tree, open_tree, release_tree
 from hepdata.readers.delphes_branches import BranchMap
 from hepdata.readers.delphes_events import ParticleTable, list_leaves, read_range
 from hepdata.readers.delphes_files import name_of, version_of
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 # Two tables are in memory at a time. Both together take a step at most; smaller ones keep both sides busy,
 # but uproot takes several milliseconds for any table.
@@ -27,24 +30,35 @@ _PREFERRED_PER_STEP = 4
 
 
 class EventStream:
-    """One file, the last table that was read from it, and the thread that reads.
+    """One file, the last table that was read from it, and who reads.
 
     Args:
         location: Path or URL.
         branches: Which leaves are read.
         labelled: Whether with the label.
         step_bytes: Uncompressed bytes of the leaves of all tables that are in memory.
+        is_ahead: Whether a thread reads the next table while one is worked on.
 
     Raises:
         InputError: The file cannot be opened.
     """
 
-    def __init__(self, location: str, branches: BranchMap, *, labelled: bool, step_bytes: int) -> None:
+    def __init__(
+        self,
+        location: str,
+        branches: BranchMap,
+        *,
+        labelled: bool,
+        step_bytes: int,
+        is_ahead: bool = True,
+    ) -> None:
         self.location = location
         self.branches = branches
         self.labelled = labelled
         # One thread, and the same for all tables: it keeps the tree open, perhaps the one that was looked at.
-        self._thread = ThreadPoolExecutor(1, "delphes", adopt_tree, release_tree())
+        self._thread: Executor = (
+            ThreadPoolExecutor(1, "delphes", adopt_tree, release_tree()) if is_ahead else _Here()
+        )
         self._n_readings, self._is_given_up = 0, False
         try:
             chosen, n_entries = self._thread.submit(self._find_branches).result()
@@ -138,6 +152,18 @@ class EventStream:
                 )
 
 
+class _Here(Executor):
+    """Does at once, in the thread that asks, what it is given."""
+
+    def submit(self, work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        done: Future[_T] = Future()
+        try:
+            done.set_result(work(*args, **kwargs))
+        except HeptError as error:
+            done.set_exception(error)
+        return done
+
+
 def _choose_range(borders: list[int], at: int, stop: int, most: int, preferred: int) -> tuple[int, int]:
     """The entries to read for [at, stop): whole baskets where a step has room for them, at most `most`.
 
@@ -166,19 +192,23 @@ def _common_borders(chosen: list[Any]) -> list[int]:
 _last = threading.local()
 
 
-def stream_of(location: str, branches: BranchMap, *, labelled: bool, step_bytes: int) -> EventStream:
+def stream_of(
+    location: str, branches: BranchMap, *, labelled: bool, step_bytes: int, is_ahead: bool = True
+) -> EventStream:
     """The stream of a file: the one that this thread used last, where it is the same.
 
     Raises:
         InputError: The file cannot be opened.
     """
     # A forked process has no thread of its parent's.
-    key = (os.getpid(), location, version_of(location), branches, labelled, step_bytes)
+    key = (os.getpid(), location, version_of(location), branches, labelled, step_bytes, is_ahead)
     if getattr(_last, "key", None) != key:
         if getattr(_last, "key", None) is not None and _last.key[0] == os.getpid():
             _last.stream.close()
         _last.key = _last.stream = None
-        _last.stream = EventStream(location, branches, labelled=labelled, step_bytes=step_bytes)
+        _last.stream = EventStream(
+            location, branches, labelled=labelled, step_bytes=step_bytes, is_ahead=is_ahead
+        )
         _last.key = key
     stream: EventStream = _last.stream
     return stream
