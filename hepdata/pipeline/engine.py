@@ -126,6 +126,7 @@ class LocalPool:
         if isinstance(source, ThreadedSource) and 2 * self.workers > _count_cores():
             source = source.without_threads()
         context = multiprocessing.get_context("spawn")
+        others = set(multiprocessing.active_children())
         lifeline, held_end = context.Pipe(duplex=False)
         ticks: SimpleQueue[int] = context.SimpleQueue()
         pool = ProcessPoolExecutor(
@@ -134,10 +135,8 @@ class LocalPool:
             initializer=_start_worker,
             initargs=(source, lifeline, ticks),
         )
-        is_done = False
         try:
             yield from _Share(pool, self.workers, jobs, ticks, tick).run(source)
-            is_done = True
         except BrokenProcessPool as error:
             raise JobError(
                 jobs[0].staging,
@@ -146,10 +145,12 @@ class LocalPool:
                 remedy="give fewer --workers and run the same command again: it continues where it stopped",
             ) from error
         finally:
-            if not is_done:
-                held_end.close()
-            pool.shutdown(wait=True, cancel_futures=True)
+            # Needed no more, or to be stopped: they leave at once. Asked to by the pool, an interpreter would
+            # first tidy up for a third of a second.
             held_end.close()
+            for process in set(multiprocessing.active_children()) - others:
+                process.join()
+            pool.shutdown(wait=True, cancel_futures=True)
             lifeline.close()
 
 
