@@ -7,6 +7,14 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 
+class TanhInPlace(nn.Module):
+    """tanh in the memory of its input, which the layer norm before it has no more need of."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Any shape."""
+        return x.tanh_()
+
+
 class EmbeddingHead(nn.Module):
     """h = W x; out = h + drop(mlp(h)): five linear layers, layer norm and tanh between."""
 
@@ -17,7 +25,7 @@ class EmbeddingHead(nn.Module):
         self.project = nn.Linear(in_dim, out_dim, bias=False)
         layers: list[nn.Module] = []
         for a, b in pairwise([out_dim, *[width] * (depth - 1)]):
-            layers += [nn.Linear(a, b), nn.LayerNorm(b), nn.Tanh()]
+            layers += [nn.Linear(a, b), nn.LayerNorm(b), TanhInPlace()]
         self.mlp = nn.Sequential(*layers, nn.Linear(width, out_dim))
         self.dropout = nn.Dropout(dropout)
 

@@ -15,11 +15,10 @@ from typing import Literal, Protocol
 
 from torch import Tensor
 
-from hept.attention.blocks import Blocks
-from hept.attention.distances import Sharp
 from hept.attention.eager import attend_eager
 from hept.attention.fused import attend_flex, attend_sdpa
 from hept.attention.grouped import attend_grouped
+from hept.attention.rows import Layout, Rows
 
 Backend = Literal["auto", "eager", "grouped", "sdpa", "flex"]
 
@@ -27,16 +26,7 @@ Backend = Literal["auto", "eager", "grouped", "sdpa", "flex"]
 class BlockAttention(Protocol):
     """A back end."""
 
-    def __call__(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        query_order: Tensor,
-        key_order: Tensor,
-        blocks: Blocks,
-        sharp: Sharp | None = None,
-    ) -> Tensor:
+    def __call__(self, rows: Rows, layout: Layout) -> Tensor:
         """See `hept.attention.eager.attend_eager`."""
         ...
 

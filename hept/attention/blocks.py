@@ -37,6 +37,8 @@ def cut_into_blocks(clouds: Clouds, block_size: int) -> Blocks:
     device, size = clouds.offsets.device, block_size
     # Σ⌈n/S⌉ is known to the device only; ⌊N/S⌋ + B bounds it from shapes alone, and the surplus stays empty.
     n_blocks = clouds.n_points // size + clouds.n_clouds
+    if clouds.n_clouds == 1:
+        n_blocks = (clouds.n_points + size - 1) // size
     per_cloud = (clouds.sizes + size - 1) // size  # (B,)
     last = per_cloud.cumsum(0)
     first = last - per_cloud

@@ -1,16 +1,16 @@
-"""−½‖q−k‖² as one matrix product that does not cancel: queries and keys enter, their columns leave.
+"""−½‖q−k‖² as one matrix product that does not cancel: queries, keys and places enter, their columns leave.
 
     −½‖q−k‖² = q·k − ½q² − ½k²
 
-In float32 the three terms of the coordinates, c = √(2ω)ρ, lose the difference: with trained ω by up to 0.6.
-These columns, which we call sharp, are therefore cut in two on a grid of step δ, c = h + l, h = δ·round(c/δ):
+In float32 the three terms of the places, c = √(2ω)ρ, lose the difference: with trained ω by up to 0.6. Places
+are therefore cut in two on a grid of step δ, c = h + l, h = δ·round(c/δ):
 
     h_q·h_k − ½h_q² − ½h_k²         whole multiples of ½δ², fewer than 2²⁴: exact
     h_q·l_k + l_q·c_k − …           a thousandth of that, so is its rounding
 
 The exact terms come first, so that their sum is as small as the result when the others are added.
 
-Axes: N points, B clouds, H heads, D dimensions of a query, P sharp ones, the last, W columns.
+Axes: N points, B clouds, H heads, M dimensions of a query, P of a place, W columns.
 """
 
 from __future__ import annotations
@@ -23,23 +23,10 @@ from torch import Tensor
 
 from hept.attention.clouds import Clouds
 
-# Steps δ beyond which float32 is no longer good enough: the logit is then off by 0.01 and more.
-LARGEST_STEP = 4.0
+# Steps δ beyond which float32 is no longer good enough: the logit is then off by 0.04 and more.
+LARGEST_STEP = 8.0
 # Steps up to which no grid is needed: the plain product is then off by 0.0003 in the mean, 0.003 at most.
 NEGLIGIBLE_STEP = 2.0**-5
-
-
-@dataclass(frozen=True)
-class Sharp:
-    """The last columns of queries and keys, whose numbers are large and close together.
-
-    Attributes:
-        n_columns: How many, P.
-        step: (H, N) δ of the point's cloud, a power of two; (H, 1) where all points share it.
-    """
-
-    n_columns: int
-    step: Tensor
 
 
 def reach_of_clouds(place: Tensor, clouds: Clouds) -> Tensor:
@@ -50,59 +37,80 @@ def reach_of_clouds(place: Tensor, clouds: Clouds) -> Tensor:
     return place.new_zeros(clouds.n_clouds, place.shape[1]).scatter_reduce(0, index, place.abs(), "amax")
 
 
-def choose_step(reach: Tensor, n_columns: int, clouds: Clouds) -> Sharp:
-    """The grid for clouds whose sharp columns reach so far from 0 (H, B)."""
+def choose_step(reach: Tensor, n_columns: int, clouds: Clouds) -> Tensor:
+    """Step of the grid for clouds whose places of so many columns reach so far from 0 (H, B).
+
+    Returns:
+        (H, N) δ of the point's cloud, a power of two; (H, 1) for a single cloud.
+    """
     # Partial sums stay below 2P·n² halves of δ², n being the largest multiple of δ.
     n_steps = math.sqrt(2**24 / (2 * n_columns))
     exponent = (reach.float().clamp(min=1e-30) / n_steps).log2().ceil()
     step = exponent.exp2()
-    return Sharp(n_columns, step if clouds.n_clouds == 1 else clouds.spread(step))
+    return step if clouds.n_clouds == 1 else clouds.spread(step)
 
 
-def query_columns(query: Tensor, sharp: Sharp | None) -> list[Tensor]:
-    """[h, 1, −½h², h, 1, −½mild² − h·l − ½l², mild, l], to be joined to W = D + 2P + 4 columns.
+@dataclass(frozen=True)
+class Selection:
+    """Which parts make the columns of queries and of keys whose product is −½‖q−k‖².
 
-    Without sharp columns [1, −½q², q].
+        3P + 4 + M      q: h, 1, −½h², h, 1, −½q² − h·l − ½l², l, q     k: h, −½h², 1, l, −½k² − …, 1, c, k
+        P + 2 + M       q: 1, −½q² − ½c², c, q                          k: −½k² − ½c², 1, c, k
+
+    the first on a grid, the second without. All but the query and the key themselves are copies and sums of a
+    few parts, so that a product lays them out: `parts.mT @ of_query`. Those of keys end in [1, c, k].
+
+    Attributes:
+        of_query: (R, columns) of zeros and ones.
+        of_key: The same for keys.
+        of_place: (R, P+1), the same for [c, 1].
+    """
+
+    of_query: Tensor
+    of_key: Tensor
+    of_place: Tensor
+
+
+def logit_parts(query: Tensor, key: Tensor, place: Tensor | None, step: Tensor | None) -> Tensor:
+    """[h, l, −½h², −h·l − ½l², −½q², −½k², 1] on a grid, [c, −½c², −½q², −½k², 1] without: (…, R, N).
 
     Args:
-        query: (…, N, D).
-        sharp: Its sharp columns, on which the grid is laid.
+        query: (…, N, M).
+        key: (…, N, M).
+        place: (…, P, N).
+        step: (…, N) or (…, 1), of the grid; without it there is none.
     """
-    if sharp is None:
-        half = _half_square(query)
-        return [torch.ones_like(half), half, query]
-    mild, high, low, half, rest = _cut(query, sharp)
-    one = torch.ones_like(rest)
-    # Narrow columns are computed and joined as stretches of memory, which is several times faster.
-    return [torch.cat([high, one, half, high, one, rest], -2).mT, mild, low.mT]
+    # Points last: parts are computed as stretches of memory, which is several times faster.
+    q_half, k_half = _half_square(query), _half_square(key)
+    if place is None:
+        parts = [torch.zeros_like(q_half)]
+    elif step is None:
+        parts = [place, -0.5 * place.square().sum(-2, keepdim=True)]
+    else:
+        step = step.unsqueeze(-2)
+        # To the gradient h is a constant.
+        high = (place.detach() / step).round_().mul_(step)
+        low = place - high
+        rest = (low * (high + 0.5 * low)).sum(-2, keepdim=True).neg()
+        parts = [high, low, -0.5 * high.square().sum(-2, keepdim=True), rest]
+    return torch.cat([*parts, q_half, k_half, torch.ones_like(q_half)], -2)
 
 
-def key_columns(key: Tensor, sharp: Sharp | None) -> list[Tensor]:
-    """[h, −½h², 1, l, −½mild² − h·l − ½l², 1, k]: what meets `query_columns`, ending in [1, k] either way."""
-    if sharp is None:
-        half = _half_square(key)
-        return [half, torch.ones_like(half), key]
-    _, high, low, half, rest = _cut(key, sharp)
-    one = torch.ones_like(rest)
-    return [torch.cat([high, half, one, low, rest, one], -2).mT, key]
-
-
-def _cut(rows: Tensor, sharp: Sharp) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Mild columns (…, N, M); h, l, −½h², and the squares that remain (…, ·, N).
-
-    To the gradient h is a constant.
-    """
-    n_mild = rows.shape[-1] - sharp.n_columns
-    mild, c = rows.narrow(-1, 0, n_mild), rows.narrow(-1, n_mild, sharp.n_columns)
-    c = c.mT.contiguous()
-    step = sharp.step.unsqueeze(-2)
-    high = torch.round(c.detach() / step) * step
-    low = c - high
-    half = -0.5 * high.square().sum(-2, keepdim=True)
-    rest = _half_square(mild).mT - (low * (high + 0.5 * low)).sum(-2, keepdim=True)
-    return mild, high, low, half, rest
+def select_columns(n_places: int, *, has_grid: bool, like: Tensor) -> Selection:
+    """The selection for places of so many dimensions, on the device and in the precision of `like`."""
+    p = n_places
+    eye = torch.eye(2 * p + 5 if has_grid else p + 4, dtype=like.dtype, device=like.device)
+    if has_grid:
+        high, low, half, rest, q_half, k_half, one = torch.split(eye, [p, p, 1, 1, 1, 1, 1], 1)
+        place = high + low
+        of_query = [high, one, half, high, one, rest + q_half, low]
+        of_key = [high, half, one, low, rest + k_half, one, place]
+    else:
+        place, half, q_half, k_half, one = torch.split(eye, [p, 1, 1, 1, 1], 1)
+        of_query, of_key = [one, half + q_half, place], [half + k_half, one, place]
+    return Selection(torch.cat(of_query, 1), torch.cat(of_key, 1), torch.cat([place, one], 1))
 
 
 def _half_square(rows: Tensor) -> Tensor:
-    """−½x² of each row: (…, N, 1)."""
-    return rows.square() @ rows.new_full((rows.shape[-1], 1), -0.5)
+    """−½x² of each row: (…, 1, N)."""
+    return (rows.square() @ rows.new_full((rows.shape[-1], 1), -0.5)).mT

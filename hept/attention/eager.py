@@ -10,42 +10,30 @@ from torch import Tensor
 from torch.nn import functional
 
 from hept.attention.blocks import Blocks
-from hept.attention.distances import Sharp
+from hept.attention.rows import Layout, Rows
 
 # Added to the normalisation, so that a query without a key near it gives 0.
 EPSILON = 1e-20
 
 
-def attend_eager(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    query_order: Tensor,
-    key_order: Tensor,
-    blocks: Blocks,
-    sharp: Sharp | None = None,  # noqa: ARG001
-) -> Tensor:
+def attend_eager(rows: Rows, layout: Layout) -> Tensor:
     """Σ over tables and keys of the block of exp(−½‖q−k‖²)·v, divided by the same sum without v.
 
     Args:
-        query: (H, N, D).
-        key: (H, N, D).
-        value: (H, N, V).
-        query_order: (C, H, N) order of the queries in each table.
-        key_order: (C, H, N) order of the keys.
-        blocks: Cut of the sorted axis.
-        sharp: Columns of queries and keys in which float32 would cancel; not needed here, where distances
-            are taken in float64.
+        rows: Queries, keys and values of the points.
+        layout: Which of them share a block.
 
     Returns:
         (H, N, V).
     """
-    q = gather_slots(query, query_order, blocks)  # (C, H, K, S, D)
-    k = gather_slots(key, key_order, blocks)
-    v = gather_slots(value, key_order, blocks)
+    query, key = rows.join_place()
+    blocks = layout.blocks
+    q = gather_slots(query, layout.query_order, blocks)  # (C, H, K, S, D)
+    k = gather_slots(key, layout.key_order, blocks)
+    v = gather_slots(rows.value, layout.key_order, blocks)
     weight = kernel(q, k) * blocks.is_filled.unsqueeze(1)  # (C, H, K, S, S)
-    total = return_to_points(weight.sum(-1, keepdim=True), query_order, blocks)
-    return return_to_points(weight @ v, query_order, blocks) / (total + query_order.shape[0] * EPSILON)
+    total = return_to_points(weight.sum(-1, keepdim=True), layout.query_order, blocks)
+    return return_to_points(weight @ v, layout.query_order, blocks) / (total + layout.n_tables * EPSILON)
 
 
 def kernel(q: Tensor, k: Tensor) -> Tensor:

@@ -22,26 +22,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from hept.attention.blocks import Blocks
-from hept.attention.distances import Sharp, key_columns, query_columns
+from hept.attention.distances import logit_parts, select_columns
 from hept.attention.eager import EPSILON, gather_slots, return_to_points
+from hept.attention.rows import Layout, Rows
 
 # A logit that no kernel gives and whose exponential is 0 in every precision.
 NO_WEIGHT = -1e4
 
 
-def attend_sdpa(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    query_order: Tensor,
-    key_order: Tensor,
-    blocks: Blocks,
-    sharp: Sharp | None = None,
-) -> Tensor:
+def attend_sdpa(rows: Rows, layout: Layout) -> Tensor:
     """What `attend_eager` computes, by `scaled_dot_product_attention`; the same arguments and result."""
-    q, k = _logit_columns(query, key, query_order, key_order, blocks, sharp)
-    v = gather_slots(value, key_order, blocks)  # (C, H, K, S, V)
+    q, k = _logit_columns(rows, layout)
+    v = gather_slots(rows.value, layout.key_order, layout.blocks)  # (C, H, K, S, V)
     n_values = v.shape[-1]
     # Columns [v, 1, 0] and, for the null key, [0, 0, 1]: sums of the kernel, and what they were divided by.
     null = functional.pad(torch.zeros_like(v.narrow(-2, 0, 1)), (0, 1))
@@ -49,51 +41,41 @@ def attend_sdpa(
     v = torch.cat([functional.pad(functional.pad(v, (0, 1), value=1.0), (0, 1)), null], -2)
     k = functional.pad(k, (0, 0, 0, 1))
     width = max(q.shape[-1], v.shape[-1])
-    q, k, v = (functional.pad(rows, (0, width - rows.shape[-1])) for rows in (q, k, v))
+    q, k, v = (functional.pad(each, (0, width - each.shape[-1])) for each in (q, k, v))
     fused = functional.scaled_dot_product_attention(_as_batch(q), _as_batch(k), _as_batch(v), scale=1.0)
     fused = fused.view(q.shape)  # (C, H, K, S, width)
     # No kernel exceeds 1, so Z ≤ S; rounding may pretend more where an outlier is in the block.
     divided_by = fused.narrow(-1, n_values + 1, 1).clamp(min=1 / (q.shape[-2] + 1))
     sums = fused.narrow(-1, 0, n_values + 1) / divided_by
-    return _normalise(return_to_points(sums, query_order, blocks), query_order.shape[0])
+    return _normalise(return_to_points(sums, layout.query_order, layout.blocks), layout.n_tables)
 
 
-def attend_flex(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    query_order: Tensor,
-    key_order: Tensor,
-    blocks: Blocks,
-    sharp: Sharp | None = None,
-) -> Tensor:
+def attend_flex(rows: Rows, layout: Layout) -> Tensor:
     """What `attend_eager` computes, by FlexAttention; the same arguments and result. Fused on CUDA only."""
-    q, k = _logit_columns(query, key, query_order, key_order, blocks, sharp)
-    v = gather_slots(value, key_order, blocks)  # (C, H, K, S, V)
+    q, k = _logit_columns(rows, layout)
+    v = gather_slots(rows.value, layout.key_order, layout.blocks)  # (C, H, K, S, V)
     shape = q.shape[:-1]
     # Its kernels want head sizes that are powers of two.
-    q, k = (functional.pad(rows, (0, _surplus(rows.shape[-1]))) for rows in (q, k))
+    q, k = (functional.pad(each, (0, _surplus(each.shape[-1]))) for each in (q, k))
     n_values = v.shape[-1]
     v = functional.pad(v, (0, _surplus(n_values)))
-    out, lse = _flex(*(_as_batch(rows) for rows in (q, k, v)))
+    out, lse = _flex(*(_as_batch(each) for each in (q, k, v)))
     out = out.narrow(-1, 0, n_values).reshape(*shape, n_values)  # (C, H, K, S, V)
     # Tables merge by their log-sum-exp: Σ_c e^lse·out over Σ_c e^lse. No kernel exceeds 1, so e^lse ≤ S.
     total = lse.clamp(max=math.log(shape[-1])).exp().view(*shape, 1)
-    summed = return_to_points(torch.cat([out * total, total], -1), query_order, blocks)
-    return _normalise(summed, query_order.shape[0])
+    summed = return_to_points(torch.cat([out * total, total], -1), layout.query_order, layout.blocks)
+    return _normalise(summed, layout.n_tables)
 
 
-def _logit_columns(
-    query: Tensor,
-    key: Tensor,
-    query_order: Tensor,
-    key_order: Tensor,
-    blocks: Blocks,
-    sharp: Sharp | None,
-) -> tuple[Tensor, Tensor]:
+def _logit_columns(rows: Rows, layout: Layout) -> tuple[Tensor, Tensor]:
     """Columns at the slots whose product is the logit: (C, H, K, S, W) twice."""
-    q = gather_slots(torch.cat(query_columns(query, sharp), -1), query_order, blocks)
-    k = gather_slots(torch.cat(key_columns(key, sharp), -1), key_order, blocks)
+    parts = logit_parts(rows.query, rows.key, rows.place, rows.step).mT  # (H, N, R)
+    selection = select_columns(rows.n_places, has_grid=rows.step is not None, like=parts)
+    query = torch.cat([parts @ selection.of_query, rows.query], -1)
+    key = torch.cat([parts @ selection.of_key, rows.key], -1)
+    blocks = layout.blocks
+    q = gather_slots(query, layout.query_order, blocks)
+    k = gather_slots(key, layout.key_order, blocks)
     # One more column, so that nothing in an empty slot can outweigh it.
     is_filled = blocks.is_filled.unsqueeze(-1)
     k = torch.where(is_filled, k, 0.0)

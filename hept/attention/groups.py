@@ -9,18 +9,23 @@ Axes: N points, C tables, W logit columns, K blocks, S slots, G blocks of a grou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
+
+from hept.attention.blocks import Blocks
+from hept.attention.distances import Selection, select_columns
 
 # Kernel values of one group: 16 blocks of 100 and their rows fill the second-level caches of two cores.
 # A GPU wants few and large launches instead.
 GROUP_ELEMENTS = {"cpu": 160_000}
 GROUP_ELEMENTS_ELSEWHERE = 1 << 25
+# Rows of so many columns, or a multiple, are copied in half the time of others.
+ALIGNED = 4
 
 
 class Room:
@@ -28,16 +33,19 @@ class Room:
 
     Args:
         like: Whose device and precision it has.
+        sizes: Elements by name that are set aside at once. A thread that ends gives its memory back to the
+            system; what the thread that calls it has set aside stays with the process.
 
     Attributes:
         floor: The smallest logit whose exponential is a normal number of that precision.
     """
 
-    def __init__(self, like: Tensor) -> None:
+    def __init__(self, like: Tensor, sizes: Mapping[str, int]) -> None:
         self.like = like
         # Less would be subnormal, which costs a processor hundreds of cycles; it is far below EPSILON.
         self.floor = 0.86 * math.log(torch.finfo(like.dtype).tiny)
-        self._taken: dict[tuple[str, torch.dtype], Tensor] = {}
+        self._selections: dict[tuple[int, bool, torch.dtype], Selection] = {}
+        self._taken = {(name, like.dtype): like.new_empty(size) for name, size in sizes.items()}
 
     def take(self, name: str, dtype: torch.dtype, *shape: int) -> Tensor:
         """A tensor of any content, in the memory that had the name before."""
@@ -47,14 +55,36 @@ class Room:
             memory = self._taken[name, dtype] = self.like.new_empty(size, dtype=dtype)
         return memory[:size].view(shape)
 
-    def join(self, name: str, columns: list[Tensor]) -> Tensor:
-        """Columns (N, …) side by side, in the precision of the last, and a row of zeros behind: (N+1, …)."""
-        n, widths = columns[0].shape[0], [part.shape[1] for part in columns]
-        rows = self.take(name, columns[-1].dtype, n + 1, sum(widths))
-        rows[-1] = 0.0
-        ends = accumulate(widths)
-        for part, width, end in zip(columns, widths, ends, strict=True):
-            rows[:-1, end - width : end] = part
+    def select(self, n_places: int, *, has_grid: bool, like: Tensor) -> Selection:
+        """Which parts make the logit columns, see `select_columns`."""
+        name = n_places, has_grid, like.dtype
+        if name not in self._selections:
+            self._selections[name] = select_columns(n_places, has_grid=has_grid, like=like)
+        return self._selections[name]
+
+    def join(self, name: str, columns: list[Tensor | tuple[Tensor, Tensor]]) -> Tensor:
+        """Columns side by side, and a row of zeros behind them: (N+1, their number or some more).
+
+        Args:
+            name: Of the memory.
+            columns: (N, ·) each, or the two factors (N, R) and (R, ·) of their product.
+        """
+        shapes = [
+            each.shape if isinstance(each, Tensor) else (each[0].shape[0], each[1].shape[1])
+            for each in columns
+        ]
+        n, width = shapes[0][0], sum(shape[1] for shape in shapes)
+        dtype = columns[0].dtype if isinstance(columns[0], Tensor) else columns[0][0].dtype
+        rows = self.take(name, dtype, n + 1, width + -width % ALIGNED)
+        rows[n:] = 0.0
+        begin = 0
+        for each, shape in zip(columns, shapes, strict=True):
+            into = rows[:n, begin : begin + shape[1]]
+            begin += shape[1]
+            if isinstance(each, Tensor):
+                into.copy_(each)
+            else:
+                torch.mm(*each, out=into)
         return rows
 
 
@@ -64,7 +94,7 @@ class Slots:
 
     Attributes:
         points: (C·K·S,) the point of each slot, N in an empty one.
-        back: (C, N) the slot of each point in each table.
+        back: (N, C) the slots of each point.
         shape: (C·K, S).
     """
 
@@ -73,29 +103,27 @@ class Slots:
     shape: tuple[int, int]
 
     @classmethod
-    def lay(cls, order: Tensor, position: Tensor, is_filled: Tensor, slot: Tensor) -> Slots:
+    def lay(cls, order: Tensor, blocks: Blocks) -> Slots:
         """Lay out one head's order (C, N)."""
         n_tables, n_points = order.shape
-        points = order.index_select(1, position.flatten()).view(n_tables, *position.shape)
-        points = points.masked_fill_(~is_filled, n_points)
-        table = torch.arange(n_tables, device=order.device).unsqueeze(1) * position.numel()
-        back = torch.empty_like(order).scatter_(1, order, slot + table)
-        return cls(points.flatten(), back, (n_tables * position.shape[0], position.shape[1]))
+        n_blocks, size = blocks.position.shape
+        points = order.gather(1, blocks.position.view(1, -1).expand(n_tables, -1))
+        points.masked_fill_(~blocks.is_filled.view(-1), n_points)
+        table = torch.arange(n_tables, device=order.device).unsqueeze(1) * (n_blocks * size)
+        back = order.new_empty(n_points, n_tables)
+        back.mT.scatter_(1, order, blocks.slot + table)
+        return cls(points.flatten(), back, (n_tables * n_blocks, size))
 
     def add_up(self, rows: Tensor) -> Tensor:
         """Rows of slots (C·K, S, D), added over the tables, at the points: (N, D)."""
-        rows = rows.flatten(0, 1)
-        summed = rows.index_select(0, self.back[0])
-        for table in self.back[1:]:
-            summed += rows.index_select(0, table)
-        return summed
+        return functional.embedding_bag(self.back, rows.flatten(0, 1), mode="sum")
 
 
 class Groups:
     """The blocks of one head, a few at a time, in reused memory.
 
     Args:
-        query: (N+1, W and more) rows of the queries, which end with the logit columns.
+        query: (N+1, W and more) rows of the queries, which begin with the logit columns.
         key: The same of the keys.
         width: Logit columns, W.
         size: Slots of a block, S.
@@ -141,7 +169,22 @@ class Group:
         self._weight = of.room.take("weight", dtype, length, of.size, of.size)
         # Views that every group needs, made once: each costs as much as a small operation.
         self._q_rows, self._k_rows = self.q.flatten(0, 1), self.k.flatten(0, 1)
-        self._q_logit, self._k_logit = self.q[..., -of.width :], self.k[..., -of.width :].mT
+        self._q_logit, self._k_logit = self.q[..., : of.width], self.k[..., : of.width].mT
+        self._views: dict[tuple[bool, int, int], Tensor] = {}
+
+    def of_queries(self, columns: slice) -> Tensor:
+        """Those columns of the queries' rows (G, S, ·)."""
+        return self._view(self.q, True, columns)
+
+    def of_keys(self, columns: slice) -> Tensor:
+        """Those columns of the keys' rows (G, S, ·)."""
+        return self._view(self.k, False, columns)
+
+    def _view(self, rows: Tensor, is_query: bool, columns: slice) -> Tensor:
+        name = (is_query, columns.start, columns.stop)
+        if name not in self._views:
+            self._views[name] = rows[..., columns]
+        return self._views[name]
 
     def weigh(self, q_points: Tensor, k_points: Tensor) -> Tensor:
         """Kernel values (G, S, S) of the points in the slots (G·S,), whose rows are laid down."""

@@ -6,7 +6,7 @@
 
 with w over the keys in the block of u in table i: one sum over the tables, and one normalisation.
 
-Axes: N points, B clouds, H heads, C tables, D dimensions of a query, P coordinates after lifting angles.
+Axes: N points, B clouds, H heads, C tables, P coordinates after lifting angles.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from hept.attention.backends import Backend, find_backend
 from hept.attention.blocks import cut_into_blocks
 from hept.attention.clouds import Clouds
-from hept.attention.distances import Sharp, choose_step, reach_of_clouds
+from hept.attention.distances import choose_step, reach_of_clouds
 from hept.attention.periodic import lift_periodic
+from hept.attention.rows import Layout, Rows
 from hept.attention.tables import HashTables
 
 # ω = Σ exp(min(Σ w, 50)) over so many terms a coordinate, as in the published weights.
@@ -90,9 +90,7 @@ class HEPTAttention(nn.Module):
 
         self.omega_of_coord = _share_omega(coords_dim, periods) if kernel == "gaussian" else ()
         n_omega = max(self.omega_of_coord, default=-1) + 1
-        bound = 1 / math.sqrt(max(1, n_omega * TERMS_OF_OMEGA))
-        terms = torch.empty(n_heads, hidden_dim, n_omega, TERMS_OF_OMEGA).uniform_(-bound, bound)
-        self.register_parameter("omega_terms", nn.Parameter(terms) if n_omega else None)
+        self.register_parameter("omega_terms", _draw_omega_terms(n_heads, hidden_dim, n_omega))
         self.tables = HashTables(
             hidden_dim + (len(self.omega_of_coord) if kernel == "gaussian" else 2),
             n_heads=n_heads,
@@ -116,16 +114,17 @@ class HEPTAttention(nn.Module):
         """
         if x.shape[0] == 0:
             return x
-        value = self._split(self.w_v(x))
+        value = self._project(self.w_v, x)
         # Half precision would scramble hashes and distances; values and the linear layers around stand it.
         with torch.autocast(x.device.type, enabled=False):
-            query, key, sharp = self._query_and_key(x.to(coords.dtype), coords, clouds)
-            query_order, key_order = self.tables(query, key, coords, clouds)
-            blocks = cut_into_blocks(clouds, self.block_size)
+            query, key = self._query_and_key(x.to(coords.dtype), clouds)
+            place, step = self._place(coords, clouds)
+            query_order, key_order = self.tables(query, key, coords, clouds, place)
             # The same for a model that is in half precision itself: its sums would be 0 or infinite.
             dtype = torch.promote_types(query.dtype, torch.float32)
-            rows = (query.to(dtype), key.to(dtype), value.to(dtype))
-            out = self.attend(*rows, query_order, key_order, blocks, sharp)
+            at = place.to(dtype) if place is not None else None
+            rows = Rows(query.to(dtype), key.to(dtype), value.to(dtype), at, step)
+            out = self.attend(rows, Layout(query_order, key_order, cut_into_blocks(clouds, self.block_size)))
         return self.out_linear(out.to(value.dtype).movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
 
     def omega(self) -> Tensor:
@@ -133,39 +132,28 @@ class HEPTAttention(nn.Module):
         omega = self.omega_terms.sum(1).clamp(max=50).exp().sum(-1)
         return torch.stack([omega.select(1, i) for i in self.omega_of_coord], 1)
 
-    def _query_and_key(
-        self, x: Tensor, coords: Tensor, clouds: Clouds
-    ) -> tuple[Tensor, Tensor, Sharp | None]:
-        """(H, N, D) twice, and which of their columns are sharp."""
+    def _query_and_key(self, x: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
+        """(H, N, hidden_dim) twice, or lifted for the standard kernel."""
+        query = self._project(self.w_q, x)
+        key = query if self.w_k is None else self._project(self.w_k, x)
+        return _lift_dot(query, key, clouds) if self.kernel == "dot" else (query, key)
+
+    def _place(self, coords: Tensor, clouds: Clouds) -> tuple[Tensor | None, Tensor | None]:
+        """√(2ω)ρ (H, P, N), and the step of the grid on which distances are computed."""
         if self.kernel == "dot":
-            query = self._split(self.w_q(x))
-            key = query if self.w_k is None else self._split(self.w_k(x))
-            return *_lift_dot(query, key, clouds), None
-        place = lift_periodic(coords, self.periods)  # (N, P)
-        scale = (2 * self.omega()).sqrt()  # (H, P)
+            return None, None
+        lifted = lift_periodic(coords, self.periods)  # (N, P)
+        scale = (2 * self.omega()).sqrt().to(coords.dtype)  # (H, P)
         with torch.no_grad():
-            reach = scale.unsqueeze(1) * reach_of_clouds(place, clouds)  # (H, B, P)
-            sharp = choose_step(reach.amax(-1), place.shape[1], clouds)
-        joined = torch.cat([x, place], 1)
-        query = _project(self.w_q.weight, scale, joined)
-        return query, query if self.w_k is None else _project(self.w_k.weight, scale, joined), sharp
+            reach = scale.unsqueeze(1) * reach_of_clouds(lifted, clouds)  # (H, B, P)
+            step = choose_step(reach.amax(-1), lifted.shape[1], clouds)
+        # One coordinate of all points is one stretch of memory, which products with few columns want.
+        return scale.unsqueeze(-1) * lifted.mT.contiguous(), step
 
-    def _split(self, rows: Tensor) -> Tensor:
-        """(N, H·hidden_dim) to (H, N, hidden_dim)."""
-        return rows.view(rows.shape[0], self.n_heads, rows.shape[1] // self.n_heads).movedim(1, 0)
-
-
-def _project(weight: Tensor, scale: Tensor, joined: Tensor) -> Tensor:
-    """[W x, √(2ω) ρ] of each head from [x, ρ] (N, hidden + P): (H, N, hidden + P).
-
-    One product writes both side by side; to join them afterwards would take as long as to compute them.
-    """
-    n_heads, n_coords = scale.shape
-    hidden = weight.shape[1]
-    feature = functional.pad(weight.view(n_heads, hidden, hidden), (0, n_coords))  # (H, hidden, hidden + P)
-    place = functional.pad(torch.diag_embed(scale), (hidden, 0))  # (H, P, hidden + P)
-    wide = torch.cat([feature, place], 1)
-    return (joined @ wide.flatten(0, 1).mT).view(joined.shape[0], *wide.shape[:2]).movedim(1, 0)
+    def _project(self, linear: nn.Linear, x: Tensor) -> Tensor:
+        """W x of all heads, each in one stretch of memory: (H, N, hidden_dim)."""
+        weight = linear.weight.view(self.n_heads, x.shape[1], x.shape[1])
+        return torch.bmm(x.expand(self.n_heads, -1, -1), weight.mT)
 
 
 def _lift_dot(query: Tensor, key: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
@@ -186,6 +174,13 @@ def _lift_dot(query: Tensor, key: Tensor, clouds: Clouds) -> tuple[Tensor, Tenso
         lifted.append((1.01 * largest.gather(1, index) + 1e-6 - square).sqrt().unsqueeze(-1))
     zero = torch.zeros_like(lifted[0])
     return torch.cat([query, lifted[0], zero], -1), torch.cat([key, zero, lifted[1]], -1)
+
+
+def _draw_omega_terms(n_heads: int, hidden_dim: int, n_omega: int) -> nn.Parameter | None:
+    """Random w of ω = Σ exp(Σ w) as a linear layer of that many inputs would have them; none without ω."""
+    bound = 1 / math.sqrt(max(1, n_omega * TERMS_OF_OMEGA))
+    terms = torch.empty(n_heads, hidden_dim, n_omega, TERMS_OF_OMEGA).uniform_(-bound, bound)
+    return nn.Parameter(terms) if n_omega else None
 
 
 def _share_omega(coords_dim: int, periods: Mapping[int, float]) -> tuple[int, ...]:

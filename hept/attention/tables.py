@@ -6,7 +6,7 @@ Table i orders the points of a cloud by the tuple (AND codes, base hash value):
     codes    quantile buckets of coordinates, the same for query and key of a point, which so stay aligned,
              and, by option, of further projections of z
 
-Axes: N points, B clouds, H heads, C tables, D dimensions, A AND codes, M codes from projections.
+Axes: N points, B clouds, H heads, C tables, D dimensions, M of them without the place, A AND codes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class HashTables(nn.Module):
     """
 
     alpha: Tensor  # (H, D, C)
-    and_alpha: Tensor | None  # (H, D, C·M)
+    and_alpha: Tensor | None  # (H, D, C·A)
     regions: Tensor  # (C, A, H): coordinates, then projections
     cuts: Tensor | None  # (C, coordinates of AND codes, H)
 
@@ -69,28 +69,32 @@ class HashTables(nn.Module):
         self.register_buffer("cuts", torch.rand(n_tables, len(self.and_coords), n_heads) if is_cut else None)
 
     @torch.no_grad()
-    def forward(self, query: Tensor, key: Tensor, coords: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, query: Tensor, key: Tensor, coords: Tensor, clouds: Clouds, place: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Order queries and keys in each table and head.
 
         Args:
-            query: (H, N, D).
-            key: (H, N, D); the same object as `query` where they are tied.
+            query: (H, N, M), the first of the D dimensions.
+            key: (H, N, M); the same object as `query` where they are tied.
             coords: (N, coordinates).
             clouds: Which points belong together.
+            place: (H, D−M, N), the dimensions that query and key of a point share.
 
         Returns:
             Two permutations of the points (C, H, N), in which clouds lie one behind the other.
         """
         codes = [(code, code) for code in self._codes_of_coords(coords, clouds)]
         if self.and_alpha is not None:
-            codes += self._codes_of_projections(self.and_alpha.mT, query, key, clouds)
+            q, k = (_project(self.and_alpha, z, place) for z in (query, key))
+            codes += self._codes_of_projections(q, k, clouds)
         joined = self._join([code for code, _ in codes], clouds)
-        query_order = self._sort(joined, query, clouds)
+        query_order = self._sort(joined, _project(self.alpha, query, place), clouds)
         if key is query:
             return query_order, query_order
         if self.and_alpha is not None:
             joined = self._join([code for _, code in codes], clouds)
-        return query_order, self._sort(joined, key, clouds)
+        return query_order, self._sort(joined, _project(self.alpha, key, place), clouds)
 
     def _join(self, codes: list[Tensor], clouds: Clouds) -> Tensor:
         """The tuple (cloud, last code, …, first code) as one number of mixed radix: (C, H, N)."""
@@ -99,9 +103,9 @@ class HashTables(nn.Module):
             joined = joined * (self.regions.select(1, i).long() + 1).unsqueeze(-1) + codes[i]
         return joined
 
-    def _sort(self, joined: Tensor, z: Tensor, clouds: Clouds) -> Tensor:
-        base = (z @ self.alpha).permute(2, 0, 1)  # (C, H, N)
-        return sort_by(joined, base, n_codes=clouds.n_clouds * self.n_regions * 2**self.n_codes)
+    def _sort(self, joined: Tensor, base: Tensor, clouds: Clouds) -> Tensor:
+        """The order (C, H, N) by codes (C, H, N) and base hash values (H, C, N)."""
+        return sort_by(joined, base.movedim(1, 0), n_codes=clouds.n_clouds * self.n_regions * 2**self.n_codes)
 
     def _codes_of_coords(self, coords: Tensor, clouds: Clouds) -> list[Tensor]:
         """One (C, H, N) for each of `and_coords`."""
@@ -117,11 +121,11 @@ class HashTables(nn.Module):
         return codes
 
     def _codes_of_projections(
-        self, directions: Tensor, query: Tensor, key: Tensor, clouds: Clouds
+        self, query: Tensor, key: Tensor, clouds: Clouds
     ) -> list[tuple[Tensor, Tensor]]:
-        """For each of M codes that of the queries and that of the keys, from quantiles of both together."""
-        q, k = (torch.unflatten(directions @ z.mT, 1, (self.n_tables, -1)) for z in (query, key))
-        ranks = joint_rank_in_cloud(q, k, clouds)  # (H, C, M, N) twice
+        """For each of A codes that of the queries and that of the keys, from quantiles of both together."""
+        q, k = (torch.unflatten(z, 1, (self.n_tables, -1)) for z in (query, key))
+        ranks = joint_rank_in_cloud(q, k, clouds)  # (H, C, A, N) twice
         codes = []
         for i in range(self.n_hidden_codes):
             buckets = self.regions.select(1, len(self.and_coords) + i)
@@ -130,3 +134,9 @@ class HashTables(nn.Module):
             ]
             codes.append((pair[0], pair[1]))
         return codes
+
+
+def _project(directions: Tensor, z: Tensor, place: Tensor | None) -> Tensor:
+    """Queries or keys (H, N, M) with their place, on directions (H, D, ·): (H, ·, N)."""
+    hashed = (z @ directions.narrow(1, 0, z.shape[-1])).mT
+    return hashed if place is None else hashed + directions.narrow(1, z.shape[-1], place.shape[1]).mT @ place

@@ -16,6 +16,7 @@ Axes: N points, Q queries of a chunk, K candidates, D dimensions.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -81,7 +82,7 @@ def average_precision_at_k(embeddings: Tensor, particle_id: Tensor, is_query: Te
 
     chunks = _cut_into_chunks(n_partners[queries].tolist())
 
-    def count_chunks(numbers: range) -> None:
+    def count_chunks(numbers: Iterable[int]) -> None:
         # One buffer for all products: fresh memory costs more than filling it.
         buffer = torch.empty(CHUNK * TILE, dtype=torch.float32)
         for number in numbers:

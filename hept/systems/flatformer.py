@@ -15,6 +15,7 @@ from hept.attention.backends import find_backend
 from hept.attention.blocks import cut_into_blocks
 from hept.attention.clouds import Clouds
 from hept.attention.hashing import sort_by
+from hept.attention.rows import Layout, Rows
 from hept.systems.block_attention import attend_in_blocks
 from hept.systems.projections import Kernel
 
@@ -43,7 +44,7 @@ class FlatFormerAttention(nn.Module):
         with torch.no_grad():
             order = self.sort(coords, clouds).expand(query.shape[0], -1)
         if self.kernel == "gauss":
-            return find_backend("auto")(query, key, value, order[None], order[None], blocks)
+            return find_backend("auto")(Rows(query, key, value), Layout(order[None], order[None], blocks))
         return attend_in_blocks(query, key, value, order, order, blocks)[0]
 
     def sort(self, coords: Tensor, clouds: Clouds) -> Tensor:

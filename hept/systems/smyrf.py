@@ -15,6 +15,7 @@ from hept.attention.backends import find_backend
 from hept.attention.blocks import cut_into_blocks
 from hept.attention.clouds import Clouds
 from hept.attention.hashing import sort_by
+from hept.attention.rows import Layout, Rows
 from hept.systems.block_attention import attend_in_blocks, combine
 from hept.systems.projections import Kernel
 
@@ -54,7 +55,7 @@ class SmyrfAttention(nn.Module):
             hashed = transform(query, key, clouds) if self.kernel == "dot" else (query, key)
             orders = [sort_by_projection(z, self.alpha, clouds) for z in hashed]  # (C, H, N) each
         if self.kernel == "gauss":
-            return find_backend("auto")(query, key, value, orders[0], orders[1], blocks)
+            return find_backend("auto")(Rows(query, key, value), Layout(orders[0], orders[1], blocks))
         joined = [
             attend_in_blocks(query, key, value, by_query, by_key, blocks)
             for by_query, by_key in zip(*orders, strict=True)

@@ -50,10 +50,9 @@ def test_operations_are_those_counted_by_hand(backend):
     )
     cost = count_operations(model, n, 5, 3)
     width = hidden * heads
-    # Values and outputs from hidden features; queries and keys with the coordinates beside them.
-    projections = n * 2 * hidden * width + n * 2 * (hidden + 3) ** 2 * heads
+    projections = n * 4 * hidden * width
     hashing = 2 * n * width // hidden * (hidden + 3) * tables
-    blocks = tables * heads * (n // size + 1) * size**2 * (2 * hidden + 3)
+    blocks = tables * heads * (n // size) * size**2 * (2 * hidden + 3)
     assert cost.parts["attention"] == layers * (projections + hashing + blocks)
     assert cost.parts["ff"] == layers * n * 2 * hidden**2
     assert cost.parts["encoder"] == n * (5 * hidden + hidden**2)

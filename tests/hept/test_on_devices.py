@@ -122,9 +122,10 @@ with FakeTensorMode():
     orders = [torch.empty(c, h, n, dtype=torch.int64, device="cuda") for _ in range(2)]
     position = torch.empty(k, s, dtype=torch.int64, device="cuda")
     blocks = position, position > 0, torch.empty(n, dtype=torch.int64, device="cuda")
-    sharp = 2, torch.empty(h, n, device="cuda")
-    out, total = compute_forward(*rows, *orders, *blocks, *sharp)
-    grads = compute_backward(out, out, total, *rows, *orders, *blocks, *sharp)
+    rows += [torch.empty(h, 2, n, device="cuda")]
+    step = torch.empty(h, n, device="cuda")
+    out, total = compute_forward(*rows, step, *orders, *blocks)
+    grads = compute_backward(out, out, total, *rows, step, *orders, *blocks)
     assert [g.shape for g in grads] == [r.shape for r in rows]
 print("passed")
 """

@@ -47,3 +47,4 @@ def test_blocks_of_a_cloud_are_few_and_of_equal_length(sizes, block_size):
 def test_the_number_of_blocks_follows_from_shapes_alone():
     a, b = (cut(sizes, 10)[1].position.shape for sizes in ([50, 50], [1, 99]))
     assert a == b == (100 // 10 + 2, 10)
+    assert [len(cut([n], 10)[1].position) for n in (1, 99, 100, 101)] == [1, 10, 10, 11]
