@@ -95,13 +95,20 @@ def _open_file(location: str) -> Any:
     try:
         # As a mapping, since a colon in a plain string would begin the name of an object. No cache of arrays:
         # every range is read once, and memory is to follow the range.
-        return uproot.open({location: None}, array_cache=None)
+        return uproot.open({location: None}, array_cache=None, **_choose_access(location))
     except OSError as error:
         if is_url(location) and not str(error).startswith("expected Chunk"):
             raise no_answer(location, error) from error
         raise unreadable(location, error) from error
     except Exception as error:  # uproot raises almost anything on bytes that are not ROOT
         raise unreadable(location, error) from error
+
+
+def _choose_access(location: str) -> dict[str, Any]:
+    """Plain reads for a file of this machine: uproot sends them through three threads otherwise."""
+    if is_url(location):
+        return {}
+    return {"handler": uproot.source.file.MultithreadedFileSource, "use_threads": False}
 
 
 def _check_header(location: str) -> None:
