@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,31 @@ def test_points_of_one_cell_in_the_order_of_ties():
         cell = order[first : first + 5]
         assert len(set(eta[cell])) == 1
         assert (np.diff(ties[cell]) > 0).all()
+
+
+@pytest.mark.parametrize("sizes", [(300, 0, 1, 500), (0, 0), (40,)])
+def test_clouds_one_after_the_other_are_lined_up_each_on_its_own(sizes):
+    rng = np.random.default_rng(5)
+    n = sum(sizes)
+    # A coarse grid: many points share a cell, also with points of the next cloud.
+    eta, phi = rng.integers(-3, 4, n) / 2, rng.integers(-3, 4, n) / 2
+    ties = rng.normal(size=n)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    apart = [
+        begin + curve_order(eta[begin:end], phi[begin:end], ties[begin:end])
+        for begin, end in pairwise(offsets)
+    ]
+    assert (curve_order(eta, phi, ties, offsets) == np.concatenate(apart)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cells_begin_where_they_should(dtype):
+    """Points just below and at a border between cells, against plain arithmetic on whole numbers."""
+    from hepdata.features.curve import _find_cells
+
+    cells = np.array([0, 1, 32767, 32768, 40000, 65535])
+    at = ((cells - 32768) / 4096).astype(dtype)
+    assert _find_cells(at).tolist() == cells.tolist()
+    below = np.nextafter(at[1:], dtype(-np.inf))
+    assert _find_cells(below).tolist() == (cells[1:] - 1).tolist()
+    assert _find_cells(np.array([-np.inf, -8.1, 8, np.inf], dtype)).tolist() == [0, 0, 65535, 65535]

@@ -1,9 +1,11 @@
 """Pileup builds: what is stored equals what uproot reads, whatever the workers, steps and interruptions."""
 
+import os
 import pickle
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -121,6 +123,33 @@ def test_workers_change_nothing(pileup_file, tmp_path, built):
     summary = build_dataset(open_sample(pileup_file), tmp_path / "dataset", workers=2)
     assert summary.fingerprint == built.fingerprint
     assert Manifest.read(summary.out) == Manifest.read(built.out)
+
+
+def test_more_workers_than_shards_change_nothing(pileup_file, tmp_path, built):
+    summary = build_dataset(open_sample(pileup_file), tmp_path / "dataset", workers=3, events_per_shard=12)
+    alone = build_dataset(open_sample(pileup_file), tmp_path / "alone", events_per_shard=12)
+    assert Manifest.read(summary.out) == Manifest.read(alone.out)
+
+
+def test_threads_change_nothing(pileup_file, tmp_path, built):
+    source = open_sample(pileup_file).without_threads()
+    before = set(threading.enumerate())
+    answers = source.read_clouds(source.list_events())
+    assert len(next(answers)[1]) == 1
+    assert set(threading.enumerate()) <= before
+    answers.close()
+    assert build_dataset(source, tmp_path / "dataset").fingerprint == built.fingerprint
+
+
+def test_a_large_input_gets_a_process_per_core_up_to_four(pileup_file, monkeypatch):
+    source = open_sample(pileup_file)
+    cores = set(range(2))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+    assert source.choose_workers() == 1
+    monkeypatch.setattr("hepdata.pipeline.engine.LARGE_INPUT", pileup_file.stat().st_size)
+    assert source.choose_workers() == 2
+    cores |= set(range(64))
+    assert source.choose_workers() == 4
 
 
 @pytest.mark.slow

@@ -244,3 +244,17 @@ def test_a_label_that_is_not_there_cannot_be_asked_for(write_delphes, make_parti
 def test_awkward_and_we_agree_on_sizes(pileup_file):
     tree = uproot.open(pileup_file)["Delphes"]
     np.testing.assert_array_equal(np.diff(read_all(pileup_file).offsets), ak.num(tree["PF.PT"].array()))
+
+
+@pytest.mark.parametrize("n_particles", [1, 25, 10**6])
+def test_parts_of_a_table_are_the_table(write_delphes, make_particles, n_particles):
+    sizes = (10, 0, 0, 30, 5, 0)
+    table = read_all(write_delphes({"PF": [make_particles(n, seed) for seed, n in enumerate(sizes)]}))
+    parts = list(table.divide(n_particles))
+    assert [part.first for part in parts] == [0, *(part.stop for part in parts[:-1])]
+    assert parts[-1].stop == 6
+    np.testing.assert_array_equal(np.concatenate([part.columns["pt"] for part in parts]), table.columns["pt"])
+    for part in parts:
+        # Without its last event a part is smaller than asked for.
+        assert part.offsets[-2] < n_particles
+        assert part.offsets[0] == 0

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import weakref
 from pathlib import Path
 
@@ -17,23 +18,42 @@ from hepdata.readers.delphes import survey_tree
 from hepdata.readers.delphes_presets import choose_branches
 from hepdata.readers.delphes_stream import EventStream, _choose_range, stream_of
 from hepdata.readers.delphes_survey import LabelCounts, count_labels
+from hepdata.simulate.pileup_file import write_pileup
 
 
-def open_stream(path, step_bytes=10**8):
+def open_stream(path, step_bytes=10**8, is_ahead=True):
     survey = survey_tree(str(path))
     branches = choose_branches("auto", survey.contents, survey.classes, path)
-    return EventStream(str(path), branches, labelled=True, step_bytes=step_bytes)
+    return EventStream(str(path), branches, labelled=True, step_bytes=step_bytes, is_ahead=is_ahead)
 
 
+@pytest.mark.parametrize("is_ahead", [True, False])
 @pytest.mark.parametrize("step_bytes", [1, 30_000, 100_000, 10**8])
-def test_any_step_gives_the_same_events(pileup_file, step_bytes):
+def test_any_step_gives_the_same_events(pileup_file, step_bytes, is_ahead):
     expected = uproot.open(pileup_file)["Delphes"]["PF.PT"].array()[2:11]
-    tables = list(open_stream(pileup_file, step_bytes).read(2, 11))
+    tables = list(open_stream(pileup_file, step_bytes, is_ahead).read(2, 11))
     assert [table.first for table in tables[1:]] == [table.stop for table in tables[:-1]]
     assert (tables[0].first, tables[-1].stop) == (2, 11)
     np.testing.assert_array_equal(
         np.concatenate([table.columns["pt"] for table in tables]), np.concatenate([*expected])
     )
+
+
+def test_tables_grow_from_the_start_and_shrink_to_the_end(tmp_path):
+    path = write_pileup(tmp_path / "long.root", events=120, pileup=0, seed=3).path
+    stream = open_stream(path)
+    stream._preferred = 40
+    sizes = [table.stop - table.first for table in stream.read(0, 120)]
+    # Ten events to a basket.
+    assert sizes == [10, 10, 20, 40, 20, 10, 10]
+
+
+def test_a_stream_without_a_thread_reads_where_it_is_asked(pileup_file):
+    before = set(threading.enumerate())
+    stream = open_stream(pileup_file, 1, is_ahead=False)
+    assert next(stream.read(0, 12)).first == 0
+    assert set(threading.enumerate()) <= before
+    stream.close()
 
 
 def test_small_steps_make_small_tables(pileup_file):
@@ -85,6 +105,8 @@ def test_damage_costs_only_the_events_that_it_hits(write_delphes, make_particles
     content = bytearray(path.read_bytes())
     content[seek + 100 : seek + 400] = bytes(300)
     path.write_bytes(content)
+    alone = list(open_stream(path, is_ahead=False).read(0, 4))
+    assert [isinstance(answer, HeptError) for answer in alone] == [False, False, True, False]
     answers = list(open_stream(path).read(0, 4))
     assert [isinstance(answer, HeptError) for answer in answers] == [False, False, True, False]
     assert answers[2].where == "damaged.root, entry 2"
