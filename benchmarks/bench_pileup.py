@@ -18,9 +18,9 @@ from hepdata.pipeline.run import build_dataset
 from hepdata.readers.delphes_events import list_leaves
 from hepdata.simulate.pileup_file import write_pileup
 
-# Half a gigabyte of input: a small sample, but one for which the start of a second process is worth its time.
-EVENTS = 1500
-ROUNDS = 5
+# 0.7 GB of input: a small sample, but one for which the start of a second process is worth its time.
+EVENTS = 2000
+ROUNDS = 4
 STEP_BYTES = 8_000_000
 # VmHWM and not getrusage: the latter keeps the peak of the process that started this one.
 _BUILD = """
@@ -35,7 +35,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[
 
 
 def run() -> list[Ratio]:
-    """Time 1,500 events of about 10,000 particles; build 30 and 300 of them."""
+    """Time 2,000 events of about 10,000 particles; build 30 and 300 of them."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         return [*measure_speed(place), measure_memory(place)]

@@ -16,7 +16,7 @@ from hepdata.errors import InputError, missing_extra
 _EXTRAS = {"root": ("fsspec-xrootd", "xrootd"), "http": ("aiohttp", "http"), "https": ("aiohttp", "http")}
 # XRootD's own patience with a server that is not there is ten minutes; what a user has set stays.
 _XROOTD_PATIENCE = {"XRD_CONNECTIONWINDOW": "15", "XRD_CONNECTIONRETRY": "2"}  # seconds, attempts
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 
 
 def find_files(inputs: Sequence[str]) -> list[str]:
