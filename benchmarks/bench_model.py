@@ -16,6 +16,7 @@ from torch import Tensor
 from benchmarks import published_model
 from benchmarks.memory import added_bytes
 from benchmarks.ratio import Ratio, seconds
+from benchmarks.turns import time_in_turns
 from hept import HEPT, load_published
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,12 +35,13 @@ def run() -> list[Ratio]:
 
 
 def compare(n: int) -> list[Ratio]:
-    """Forward and training step at `n` points."""
+    """Forward and training step at `n` points: medians of as many rounds for both, in turns."""
     ratios = []
-    repeats = 3 if n < 20_000 else 1
+    rounds = 5 if n < 20_000 else 2
     for trains, name, goal in ((False, "forward", 6.0), (True, "forward + backward", 4.0)):
-        theirs = seconds(prepare_published(n, trains), repeats=repeats, warm_up=n < 20_000)
-        ours = seconds(prepare_ours(n, trains), repeats=3)
+        works = {"theirs": prepare_published(n, trains), "ours": prepare_ours(n, trains)}
+        times = time_in_turns(works, rounds=rounds)
+        theirs, ours = times["theirs"].wall, times["ours"].wall
         detail = f"{theirs:.3g} s / {ours:.3g} s"
         ratios.append(Ratio(f"model {name}, {n:,} points, speed", theirs / ours, goal, "at least", detail))
         theirs_bytes = added_bytes(partial(prepare_published, n, trains))

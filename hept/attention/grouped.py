@@ -26,7 +26,9 @@ def attend_grouped(rows: Rows, layout: Layout) -> Tensor:
     blocks = layout.blocks
     slots = blocks.position, blocks.is_filled, blocks.slot
     inputs = rows.query, rows.key, rows.value, rows.place, rows.step
-    out: Tensor = _attend(*inputs, layout.query_order, layout.key_order, *slots)[0]
+    # They are kept for the backward pass, and points are fewer than 2³¹.
+    orders = layout.query_order.int(), layout.key_order.int()
+    out: Tensor = _attend(*inputs, *orders, *slots)[0]
     return out
 
 
@@ -45,10 +47,10 @@ def compute_forward(
     """Outputs (H, N, V) and normalisations (H, N)."""
     rows = Rows(query, key, value, place, step)
     layout = Layout(query_order, key_order, Blocks(position, is_filled, slot))
-    out, total = _shape_forward(query, key, value)
+    out, total = value.new_empty(value.shape), value.new_empty(value.shape[:2])
     sizes = count_room(rows, layout, is_backward=False)
     _over_heads(lambda head, room: attend_head(rows, layout, head, room, out, total), value, sizes)
-    return out, total
+    return _by_point(out).copy_(out), total
 
 
 def compute_backward(
@@ -70,7 +72,8 @@ def compute_backward(
     rows = Rows(query, key, value, place, step)
     layout = Layout(query_order, key_order, Blocks(position, is_filled, slot))
     grads = Rows(*_shape_backward(grad, out, total, query, key, value, place))
-    at_output = grad.contiguous(), out, total
+    d_total = (grad * out).sum(-1).div_(total).neg_()
+    at_output = grad.contiguous(), total, d_total
     sizes = count_room(rows, layout, is_backward=True)
     _over_heads(lambda head, room: pull_back_head(rows, layout, head, room, at_output, grads), value, sizes)
     return grads.query, grads.key, grads.value, grads.place  # type: ignore[return-value]
@@ -89,8 +92,13 @@ def _over_heads(work: Callable[[int, Room], None], value: Tensor, sizes: Mapping
     share_out(do_some, value.shape[0], value.device)
 
 
+def _by_point(rows: Tensor) -> Tensor:
+    """Memory for (H, N, D) with all heads of a point side by side, as the linear layer behind wants it."""
+    return rows.new_empty(rows.shape[1], rows.shape[0], rows.shape[2]).movedim(1, 0)
+
+
 def _shape_forward(_query: Tensor, _key: Tensor, value: Tensor, *_: object) -> tuple[Tensor, Tensor]:
-    return value.new_empty(value.shape), value.new_empty(value.shape[:2])
+    return _by_point(value), value.new_empty(value.shape[:2])
 
 
 def _shape_backward(

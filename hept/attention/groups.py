@@ -104,14 +104,14 @@ class Slots:
 
     @classmethod
     def lay(cls, order: Tensor, blocks: Blocks) -> Slots:
-        """Lay out one head's order (C, N)."""
+        """Lay out one head's order (C, N), of any integers."""
         n_tables, n_points = order.shape
         n_blocks, size = blocks.position.shape
         points = order.gather(1, blocks.position.view(1, -1).expand(n_tables, -1))
         points.masked_fill_(~blocks.is_filled.view(-1), n_points)
         table = torch.arange(n_tables, device=order.device).unsqueeze(1) * (n_blocks * size)
-        back = order.new_empty(n_points, n_tables)
-        back.mT.scatter_(1, order, blocks.slot + table)
+        back = blocks.slot.new_empty(n_points, n_tables)
+        back.mT.scatter_(1, order.long(), blocks.slot + table)
         return cls(points.flatten(), back, (n_tables * n_blocks, size))
 
     def add_up(self, rows: Tensor) -> Tensor:

@@ -46,14 +46,15 @@ def pull_back_head(
         layout: Their blocks.
         head: Which.
         room: Memory.
-        at_output: Gradient of the output, the output (H, N, V) and its normalisation (H, N).
+        at_output: Gradient of the output (H, N, V), its normalisation, and the gradient of that (H, N).
         grads: What is to be filled.
     """
     own = _take_head(rows, head)
     parts = logit_parts(own.query, own.key, own.place, own.step).mT  # (N, R)
     columns = room.select(own.n_places, has_grid=own.step is not None, like=parts)
     at = _Columns(columns, own)
-    d_sums = _pull_back_sums(*(each[head] for each in at_output))
+    grad, total, d_total = (each[head] for each in at_output)
+    d_sums = [grad / total.unsqueeze(1), d_total.unsqueeze(1)]
     q = room.join("query", [(parts, columns.of_query), own.query, (parts, columns.of_place), *d_sums])
     k = room.join("key", [(parts, columns.of_key), own.key, own.value, (parts, at.one)])
     q_slots, k_slots = _lay(layout, head)
@@ -113,12 +114,6 @@ class _Columns:
         self.d_n = slice(self.width + p + 1, self.width + p + 1 + self.n_values)
         self.d_sums = slice(self.width + p + 1, self.width + p + 2 + self.n_values)
         self.values = slice(self.width, self.width + self.n_values + 1)
-
-
-def _pull_back_sums(grad: Tensor, out: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradient of [n, z], with out = n / z."""
-    z = total.unsqueeze(1)
-    return grad / z, -(grad * out).sum(1, keepdim=True) / z
 
 
 def count_room(rows: Rows, layout: Layout, *, is_backward: bool) -> dict[str, int]:
