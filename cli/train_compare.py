@@ -105,7 +105,8 @@ def command(
             progress=progress,
             announce=lambda line: console.print(line, highlight=False),
         )
-    made = [*make_tables(findings), tabulate_claims(findings)]
+    claims = tabulate_claims(findings)
+    made = [*make_tables(findings), *([claims] if claims.rows else [])]
     for table in made:
         rows = [[format_cell(cell) for cell in row] for row in table.rows]
         print_table(table.title, table.header, rows)
