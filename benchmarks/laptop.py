@@ -24,7 +24,7 @@ from hept_cli import data
 from hept_cli.progress import ProgressBar
 from hept_cli.tables import print_table
 
-EVENTS = 80
+EVENTS = {"tracking": 240, "pileup": 80}
 MODELS = {"HEPT": [], "plain MLP": ["model.kind=mlp"], "HEPT, standard kernel": ["model.kernel=dot"]}
 METRIC = {"tracking": "ap@0.9", "pileup": "auc"}
 
@@ -39,7 +39,7 @@ def main(folder: Path) -> None:
         for name, changes in MODELS.items():
             rows.append((task, name, _train(folder, task, name, changes)[metric]))
     print_table(
-        f"{EVENTS} simulated events of each kind, laptop presets, test split",
+        f"{EVENTS['tracking']} and {EVENTS['pileup']} simulated events, laptop presets, test split",
         ("task", "model", "AP@k (pT > 0.9) or AUC"),
         rows,
     )
@@ -53,7 +53,7 @@ def _make_data(folder: Path) -> None:
     ):
         if not raw.exists():
             data.group.main(
-                ["simulate", task, str(raw), "--events", str(EVENTS), "--seed", "1", *options],
+                ["simulate", task, str(raw), "--events", str(EVENTS[task]), "--seed", "1", *options],
                 standalone_mode=False,
             )
         if not (folder / task).exists():
