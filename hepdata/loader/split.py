@@ -23,7 +23,7 @@ from hepdata.storage.columns import PAIR_NAMES, cloud_from
 from hepdata.storage.manifest import Manifest
 from hepdata.storage.place import Place
 from hepdata.storage.reader import ShardReader, open_shard
-from hepdata.storage.threads import side_thread
+from hepdata.threads import side_thread
 
 if TYPE_CHECKING:
     import awkward as ak

@@ -20,7 +20,7 @@ from hepdata.errors import InputError
 from hepdata.loader.batch import Batch
 from hepdata.loader.collate import BatchLayout, collate
 from hepdata.loader.plan import EpochPlan
-from hepdata.storage.threads import small_work, submit
+from hepdata.threads import small_work, submit
 
 if TYPE_CHECKING:
     from hepdata.loader.split import Split

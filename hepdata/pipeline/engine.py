@@ -24,6 +24,7 @@ from hepdata.errors import HeptError, JobError
 from hepdata.pipeline.event import EventRef, EventSource, ThreadedSource
 from hepdata.pipeline.shard import ShardJob, ShardNote, bring_to_disk, build_shard
 from hepdata.schema import Schema
+from hepdata.threads import count_cores
 
 # Bytes of input from which another process is worth the second that it takes to start.
 LARGE_INPUT = 256_000_000
@@ -33,11 +34,7 @@ MOST_WORKERS = 4
 
 def choose_workers(n_bytes: int) -> int:
     """How many processes an input of so many bytes is worth: one per core, up to four, for a large one."""
-    return min(_count_cores(), MOST_WORKERS) if n_bytes >= LARGE_INPUT else 1
-
-
-def _count_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(count_cores(), MOST_WORKERS) if n_bytes >= LARGE_INPUT else 1
 
 
 class Engine(Protocol):
@@ -123,7 +120,7 @@ class LocalPool:
         Raises:
             JobError: A worker died.
         """
-        if isinstance(source, ThreadedSource) and 2 * self.workers > _count_cores():
+        if isinstance(source, ThreadedSource) and 2 * self.workers > count_cores():
             source = source.without_threads()
         context = multiprocessing.get_context("spawn")
         others = set(multiprocessing.active_children())

@@ -21,7 +21,7 @@ from hepdata.storage.byte_source import LocalFile
 from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.place import Place
 from hepdata.storage.reader import ROW_DTYPE, damaged, missing
-from hepdata.storage.threads import LARGE, small_work, submit
+from hepdata.threads import LARGE, small_work, submit
 
 # What h5py raises for bytes that make no sense, depending on where they lie.
 H5_ERRORS = (OSError, EOFError, KeyError, ValueError, RuntimeError, TypeError, UnicodeDecodeError)

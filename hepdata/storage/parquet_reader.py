@@ -22,7 +22,7 @@ from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.pages import INDEX_DTYPE, Entry, decode_page, read_index
 from hepdata.storage.place import Place
 from hepdata.storage.reader import ROW_DTYPE, damaged, missing
-from hepdata.storage.threads import LARGE, small_work, submit
+from hepdata.threads import LARGE, small_work, submit
 
 ROWS_KEY = b"hept.rows"
 # Places in an entry of the index

@@ -210,7 +210,7 @@ class Training:
 
     def _step(self, window: list[Batch]) -> None:
         """One optimiser step over the batches of `window` and of all processes, as if they were one batch."""
-        where, _config = self.state.position, self.config
+        where = self.state.position
         rate = self.state.schedule.rate(where.step)
         for group in self.state.optimizer.param_groups:
             group["lr"] = rate

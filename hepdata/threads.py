@@ -53,7 +53,7 @@ def small_work() -> Iterator[None]:
 def side_thread() -> Iterator[Executor | None]:
     """Somebody to give large arrays to; None where another reader has it, or there is only one core."""
     shared = _shared
-    if _n_cores() < 2 or not shared.side_is_taken.acquire(blocking=False):
+    if count_cores() < 2 or not shared.side_is_taken.acquire(blocking=False):
         yield None
         return
     try:
@@ -69,13 +69,19 @@ def submit(pool: Executor, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.
     try:
         return pool.submit(work, *args, **kwargs)
     except RuntimeError:
-        done: Future[_T] = Future()
-        try:
-            done.set_result(work(*args, **kwargs))
-        except Exception as error:
-            done.set_exception(error)
-        return done
+        return do_now(work, *args, **kwargs)
 
 
-def _n_cores() -> int:
+def do_now(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+    """Do the work in this thread, for those who expect that another does it."""
+    done: Future[_T] = Future()
+    try:
+        done.set_result(work(*args, **kwargs))
+    except Exception as error:
+        done.set_exception(error)
+    return done
+
+
+def count_cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

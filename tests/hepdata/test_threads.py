@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import hepdata
+from hepdata import threads
 from hepdata.cloud import PairList
 from hepdata.errors import InputError
 from hepdata.schema import TRACKING
-from hepdata.storage import threads
 from hepdata.storage.finish import finish_dataset
 from hepdata.storage.parquet import write_shard
-from hepdata.storage.threads import LARGE, side_thread, small_work
+from hepdata.threads import LARGE, side_thread, small_work
 
 N_POINTS = 601
 N_CLOUDS = 3
@@ -121,7 +121,7 @@ def _place_of_negatives(folder, content, cloud, part):
 
 
 def test_only_one_reader_has_the_side_thread():
-    if threads._n_cores() < 2:
+    if threads.count_cores() < 2:
         pytest.skip("one core: there is no side thread")
     with side_thread() as first, side_thread() as second:
         assert first is not None
