@@ -38,3 +38,27 @@ def same_bytes(undisturbed: BuildSummary):
         assert left == []
 
     return check
+
+
+class Listener:
+    """Hears what a build says of itself, and may stop it."""
+
+    def __init__(self, stop_after=None):
+        self.total, self.done, self.is_finished, self.stop_after = None, 0, False, stop_after
+
+    def start(self, description, total, unit):
+        self.total = total
+
+    def advance(self, steps=1, note=""):
+        self.done += steps
+        if self.stop_after is not None and self.done >= self.stop_after:
+            raise KeyboardInterrupt
+
+    def finish(self):
+        self.is_finished = True
+
+
+@pytest.fixture
+def listen():
+    """Makes listeners."""
+    return Listener
