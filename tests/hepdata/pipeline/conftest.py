@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hepdata.pipeline.pileup import PileupSource, with_changes
 from hepdata.pipeline.run import BuildSummary, build_dataset
 from hepdata.pipeline.tracking import TRACKING_PRESETS, TrackingSource, open_tracking
 from hepdata.storage.manifest import Manifest
@@ -56,6 +57,22 @@ class Listener:
 
     def finish(self):
         self.is_finished = True
+
+
+@pytest.fixture(scope="session")
+def open_sample():
+    """Opens Delphes files with the default settings and some changes."""
+
+    def open_files(*files, **changes):
+        return PileupSource.open([str(file) for file in files], with_changes("pileup-10k", **changes))
+
+    return open_files
+
+
+@pytest.fixture(scope="session")
+def clouds_of():
+    """What every event of a source gives."""
+    return lambda source: [answer for _, answer in source.read_clouds(source.list_events())]
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import uproot
 import vector
 
 import hepdata
-from hepdata.errors import HeptError, InputError
 from hepdata.pipeline.pileup import PRESETS, PileupConfig, PileupSource, with_changes
 from hepdata.pipeline.run import build_dataset
 from hepdata.simulate.pileup_file import write_pileup
@@ -32,14 +31,6 @@ LEAVES = {
 }
 
 
-def open_sample(*files, **changes):
-    return PileupSource.open([str(file) for file in files], with_changes("pileup-10k", **changes))
-
-
-def clouds_of(source):
-    return [answer for _, answer in source.read_clouds(source.list_events())]
-
-
 def stored_clouds(out):
     dataset = hepdata.open_dataset(out)
     clouds = [dataset[split][i] for split in ("train", "valid", "test") for i in range(len(dataset[split]))]
@@ -47,7 +38,7 @@ def stored_clouds(out):
 
 
 @pytest.fixture(scope="module")
-def built(pileup_file, tmp_path_factory):
+def built(pileup_file, tmp_path_factory, open_sample):
     """One build in one process."""
     return build_dataset(open_sample(pileup_file), tmp_path_factory.mktemp("built") / "dataset")
 
@@ -66,7 +57,7 @@ def test_stored_points_are_those_of_the_file(pileup_file, built):
 
 
 @pytest.mark.parametrize("wanted", ["pf", "particle-flow-candidate"])
-def test_real_file_through_storage(shared, tmp_path, wanted):
+def test_real_file_through_storage(shared, tmp_path, wanted, open_sample):
     path = shared / "data" / "delphes" / "ttbar_PU50_PF_small_6ev.root"
     build_dataset(open_sample(path, branches=wanted), tmp_path / "dataset")
     branch = "PF" if wanted == "pf" else "ParticleFlowCandidate"
@@ -81,7 +72,7 @@ def test_real_file_through_storage(shared, tmp_path, wanted):
         assert all(np.isfinite(cloud.columns[name]).all() for name in LEAVES)
 
 
-def test_unlabelled_real_file_without_pileup(shared, tmp_path):
+def test_unlabelled_real_file_without_pileup(shared, tmp_path, open_sample):
     path = shared / "data" / "delphes" / "coffea_delphes.root"
     summary = build_dataset(open_sample(path, is_labelled=False), tmp_path / "dataset")
     tree = uproot.open(path)["Delphes"]
@@ -93,7 +84,7 @@ def test_unlabelled_real_file_without_pileup(shared, tmp_path):
     assert "is_leading" not in [column.name for column in Manifest.read(summary.out).columns]
 
 
-def test_kinematics_close(shared):
+def test_kinematics_close(shared, open_sample, clouds_of):
     path = shared / "data" / "delphes" / "ttbar_PU50_PF_small_6ev.root"
     for wanted in ("pf", "particle-flow-candidate"):
         for (cloud,) in clouds_of(open_sample(path, branches=wanted)):
@@ -114,24 +105,24 @@ def test_kinematics_close(shared):
 
 
 @pytest.mark.parametrize("step_bytes", [1, 60_000, 10**9])
-def test_steps_change_nothing(pileup_file, tmp_path, built, step_bytes):
+def test_steps_change_nothing(pileup_file, tmp_path, built, step_bytes, open_sample):
     summary = build_dataset(open_sample(pileup_file, step_bytes=step_bytes), tmp_path / "dataset")
     assert summary.fingerprint == built.fingerprint
 
 
-def test_workers_change_nothing(pileup_file, tmp_path, built):
+def test_workers_change_nothing(pileup_file, tmp_path, built, open_sample):
     summary = build_dataset(open_sample(pileup_file), tmp_path / "dataset", workers=2)
     assert summary.fingerprint == built.fingerprint
     assert Manifest.read(summary.out) == Manifest.read(built.out)
 
 
-def test_more_workers_than_shards_change_nothing(pileup_file, tmp_path, built):
+def test_more_workers_than_shards_change_nothing(pileup_file, tmp_path, built, open_sample):
     summary = build_dataset(open_sample(pileup_file), tmp_path / "dataset", workers=3, events_per_shard=12)
     alone = build_dataset(open_sample(pileup_file), tmp_path / "alone", events_per_shard=12)
     assert Manifest.read(summary.out) == Manifest.read(alone.out)
 
 
-def test_threads_change_nothing(pileup_file, tmp_path, built):
+def test_threads_change_nothing(pileup_file, tmp_path, built, open_sample):
     source = open_sample(pileup_file).without_threads()
     before = set(threading.enumerate())
     answers = source.read_clouds(source.list_events())
@@ -141,7 +132,7 @@ def test_threads_change_nothing(pileup_file, tmp_path, built):
     assert build_dataset(source, tmp_path / "dataset").fingerprint == built.fingerprint
 
 
-def test_a_large_input_gets_a_process_per_core_up_to_four(pileup_file, monkeypatch):
+def test_a_large_input_gets_a_process_per_core_up_to_four(pileup_file, monkeypatch, open_sample):
     source = open_sample(pileup_file)
     cores = set(range(2))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
@@ -153,12 +144,12 @@ def test_a_large_input_gets_a_process_per_core_up_to_four(pileup_file, monkeypat
 
 
 @pytest.mark.slow
-def test_dask_changes_nothing(pileup_file, tmp_path, built):
+def test_dask_changes_nothing(pileup_file, tmp_path, built, open_sample):
     summary = build_dataset(open_sample(pileup_file), tmp_path / "dataset", engine="dask", workers=2)
     assert Manifest.read(summary.out) == Manifest.read(built.out)
 
 
-def test_killed_and_continued(pileup_file, tmp_path, built):
+def test_killed_and_continued(pileup_file, tmp_path, built, open_sample):
     script = tmp_path / "killed.py"
     script.write_text(
         "import os, signal, sys\n"
@@ -184,7 +175,7 @@ def test_killed_and_continued(pileup_file, tmp_path, built):
     assert summary.fingerprint == built.fingerprint
 
 
-def test_events_are_numbered_through_the_files(pileup_file, tmp_path):
+def test_events_are_numbered_through_the_files(pileup_file, tmp_path, open_sample, clouds_of):
     other = write_pileup(tmp_path / "other.root", events=3, pileup=2, seed=8).path
     source = open_sample(other, pileup_file)
     events = source.list_events()
@@ -197,7 +188,7 @@ def test_events_are_numbered_through_the_files(pileup_file, tmp_path):
             np.testing.assert_array_equal(cloud.columns[name], expected.columns[name])
 
 
-def test_any_choice_of_events_in_any_order(pileup_file, tmp_path):
+def test_any_choice_of_events_in_any_order(pileup_file, tmp_path, open_sample):
     other = write_pileup(tmp_path / "other.root", events=3, pileup=2, seed=8).path
     source = open_sample(other, pileup_file)
     events = source.list_events()
@@ -216,18 +207,12 @@ def test_max_events_stops_in_the_order_of_the_files(pileup_file, tmp_path):
     assert (fewer.files, fewer.n_events) == ((str(other),), (2,))
 
 
-def test_a_source_travels(pileup_file):
+def test_a_source_travels(pileup_file, open_sample):
     source = open_sample(pileup_file)
     assert pickle.loads(pickle.dumps(source)) == source
 
 
-def test_a_build_whose_events_are_all_empty_leaves_nothing(pileup_file, tmp_path):
-    with pytest.raises(InputError, match=r"pileup.root: found no points in any of 12 events; expected at"):
-        build_dataset(open_sample(pileup_file, max_eta=1e-9), tmp_path / "dataset")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_hashing_a_large_input_reports_itself(pileup_file, monkeypatch):
+def test_hashing_a_large_input_reports_itself(pileup_file, monkeypatch, open_sample):
     told = []
 
     class Listener:
@@ -248,104 +233,6 @@ def test_hashing_a_large_input_reports_itself(pileup_file, monkeypatch):
     assert source.list_files(Listener()) == quiet
     assert (told[0], told[-1]) == (("hashing the input", quiet[0].bytes, "MB"), "end")
     assert sum(told[1:-1]) == quiet[0].bytes
-
-
-def test_empty_events_are_skipped_and_counted(write_delphes, make_particles, tmp_path):
-    events = [make_particles(0 if number in (2, 5) else 20, number) for number in range(8)]
-    summary = build_dataset(open_sample(write_delphes({"PF": events})), tmp_path / "dataset")
-    assert summary.n_events == 6
-    assert [(entry.event_id, entry.reason) for entry in summary.skipped] == [
-        (2, "no points"),
-        (5, "no points"),
-    ]
-
-
-def test_dropped_points_are_counted_in_the_manifest(write_delphes, make_particles, tmp_path):
-    eta = [*np.linspace(-2, 2, 18), 999.9, -4.5]
-    events = [make_particles(20, number, Eta=eta) for number in range(5)]
-    source = open_sample(write_delphes({"PF": events}), max_eta=3.0)
-    summary = build_dataset(source, tmp_path / "dataset")
-    manifest = Manifest.read(summary.out)
-    assert manifest.configuration["n_dropped"] == summary.n_dropped == 10
-    assert manifest.configuration["source"]["max_abs_eta"] == 3.0
-
-
-def test_an_unknown_neutral_is_another_class(write_delphes, make_particles):
-    events = [make_particles(3, PID=[12, 0, 3322], Charge=[0, 0, 0], IsPU=[0, 1, 1]) for _ in range(2)]
-    (cloud,) = clouds_of(open_sample(write_delphes({"PF": events})))[0]
-    assert sorted(cloud.pid_class) == [6, 7, 7]
-
-
-def test_bad_events_stop_or_are_skipped(write_delphes, make_particles, tmp_path):
-    events = [make_particles(20, number) for number in range(6)]
-    events[1]["PT"][4] = np.nan
-    events[4]["Phi"] = events[4]["Phi"][:-1]
-    path = write_delphes({"PF": events})
-    with pytest.raises(InputError, match=r"card.root, entry 1: found nan as pt of particle 4"):
-        build_dataset(open_sample(path), tmp_path / "stopped")
-    assert not (tmp_path / "stopped").exists()
-    summary = build_dataset(open_sample(path), tmp_path / "skipped", on_error="skip")
-    assert summary.n_events == 4
-    assert [entry.event_id for entry in summary.skipped] == [1, 4]
-    assert "20 of PF." in summary.skipped[1].reason or "19 of PF." in summary.skipped[1].reason
-
-
-def test_a_failure_leaves_only_what_can_be_continued(write_delphes, make_particles, tmp_path):
-    events = [make_particles(20, number) for number in range(4)]
-    good = write_delphes({"PF": events}, name="good.root")
-    for bad, left in ((0, False), (3, True)):
-        broken = [dict(event) for event in events]
-        broken[bad]["PT"] = np.full(20, np.nan)
-        path = write_delphes({"PF": broken}, name=f"bad{bad}.root")
-        with pytest.raises(InputError, match="found nan as pt"):
-            build_dataset(open_sample(path), tmp_path / f"out{bad}", events_per_shard=1)
-        assert (tmp_path / f"out{bad}.partial").exists() == left
-    assert build_dataset(open_sample(good), tmp_path / "out0").n_events == 4
-
-
-def test_a_file_that_goes_away_is_reported_for_its_events(pileup_file, tmp_path):
-    copy = tmp_path / "copy.root"
-    copy.write_bytes(pileup_file.read_bytes())
-    source = open_sample(copy)
-    copy.unlink()
-    answers = clouds_of(source)
-    assert len(answers) == 12
-    assert all(isinstance(answer, HeptError) and "no such file" in str(answer) for answer in answers)
-
-
-def test_nothing_is_written_for_a_sample_that_is_refused(write_delphes, make_particles, tmp_path):
-    path = write_delphes({"PF": [make_particles(6, IsPU=[0] * 6)]})
-    with pytest.raises(InputError, match="no pileup particle in the first 1 events"):
-        open_sample(path)
-    assert clouds_of(open_sample(path, is_labelled=False))[0][0].n_points == 6
-
-
-def test_files_of_one_build_must_have_the_same_leaves(pileup_file, write_delphes, make_particles):
-    particles = make_particles(4)
-    del particles["Px"]
-    with pytest.raises(InputError, match=r"card.root: found no leaf PF.Px"):
-        open_sample(pileup_file, write_delphes({"PF": [particles]}))
-
-
-def test_a_sample_without_events(tmp_path):
-    with uproot.recreate(tmp_path / "none.root") as file:
-        file.mktree("Delphes", {f"PF.{leaf}": "var * float32" for leaf in ("PT", "Eta", "Phi", "Charge")})
-    with pytest.raises(InputError, match="found no events"):
-        open_sample(tmp_path / "none.root")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"max_eta": 0.0}, "--max-eta: found 0.0; expected above 0 and below 100"),
-        ({"max_eta": 999.0}, "--max-eta: found 999.0"),
-        ({"scored_pt": -1.0}, "--scored-pt: found -1.0; expected 0 GeV or more"),
-        ({"step_bytes": 0}, "--step-size: found 0; expected at least 1 byte"),
-    ],
-)
-def test_bad_settings(pileup_file, changes, message):
-    with pytest.raises(InputError, match=message):
-        open_sample(pileup_file, **changes)
 
 
 def test_the_preset_is_the_default():
