@@ -55,7 +55,8 @@ def _read(path: Path) -> dict[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, KeyError) as error:
-        found = f"no readable checkpoint ({' '.join(str(error).split())[:200]})"
+        # The first sentence: torch's advice behind it is for its own developers.
+        found = f"no readable checkpoint ({' '.join(str(error).split()).partition('. ')[0][:200]})"
         raise InputError(path, found=found, expected=EXPECTED, remedy=REMEDY) from error
     if not isinstance(state, dict) or "attns.0.attn.e2lsh.alpha" not in state or "regions" not in state:
         raise InputError(path, found="a file of another model", expected=EXPECTED, remedy=REMEDY)
