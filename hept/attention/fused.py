@@ -70,7 +70,7 @@ def attend_flex(rows: Rows, layout: Layout) -> Tensor:
 def _logit_columns(rows: Rows, layout: Layout) -> tuple[Tensor, Tensor]:
     """Columns at the slots whose product is the logit: (C, H, K, S, W) twice."""
     parts = logit_parts(rows.query, rows.key, rows.place, rows.step).mT  # (H, N, R)
-    selection = select_columns(rows.n_places, has_grid=rows.step is not None, like=parts)
+    selection = select_columns(rows.n_places, n_sharp=0 if rows.step is None else rows.n_places, like=parts)
     query = torch.cat([parts @ selection.of_query, rows.query], -1)
     key = torch.cat([parts @ selection.of_key, rows.key], -1)
     blocks = layout.blocks

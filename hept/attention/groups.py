@@ -44,7 +44,7 @@ class Room:
         self.like = like
         # Less would be subnormal, which costs a processor hundreds of cycles; it is far below EPSILON.
         self.floor = 0.86 * math.log(torch.finfo(like.dtype).tiny)
-        self._selections: dict[tuple[int, bool, torch.dtype], Selection] = {}
+        self._selections: dict[tuple[int, int, torch.dtype], Selection] = {}
         self._taken = {(name, like.dtype): like.new_empty(size) for name, size in sizes.items()}
 
     def take(self, name: str, dtype: torch.dtype, *shape: int) -> Tensor:
@@ -55,11 +55,11 @@ class Room:
             memory = self._taken[name, dtype] = self.like.new_empty(size, dtype=dtype)
         return memory[:size].view(shape)
 
-    def select(self, n_places: int, *, has_grid: bool, like: Tensor) -> Selection:
+    def select(self, n_places: int, *, n_sharp: int, like: Tensor) -> Selection:
         """Which parts make the logit columns, see `select_columns`."""
-        name = n_places, has_grid, like.dtype
+        name = n_places, n_sharp, like.dtype
         if name not in self._selections:
-            self._selections[name] = select_columns(n_places, has_grid=has_grid, like=like)
+            self._selections[name] = select_columns(n_places, n_sharp=n_sharp, like=like)
         return self._selections[name]
 
     def join(self, name: str, columns: list[Tensor | tuple[Tensor, Tensor]]) -> Tensor:

@@ -8,10 +8,13 @@ Axes: N points, B clouds, H heads, C tables, A AND codes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
 from hept.attention.clouds import Clouds
+from hept.threads import share_out
 
 
 def draw_buckets(n_regions: float, n_codes: int, n_tables: int, n_heads: int) -> Tensor:
@@ -108,11 +111,39 @@ def sort_by(code: Tensor, value: Tensor, *, n_codes: float) -> Tensor:
     Returns:
         (..., N) int64.
     """
+    n = value.shape[-1]
     if value.dtype == torch.float32 and n_codes < 2**31:
         bits = value.contiguous().view(torch.int32)
         # Floats ascend with their bits taken as integers, once those of negative numbers are turned round.
         ascending = (bits >> 31).bitwise_and_(0x7FFFFFFF).bitwise_xor_(bits)
-        return torch.sort((code << 32).add_(ascending), dim=-1, stable=True).indices
+        key = (code << 32).add_(ascending)
+        index_bits = max(n - 1, 0).bit_length()
+        if value.device.type == "cpu" and n_codes * 2**index_bits < 2**31:
+            # With the place in its lowest bits a key needs no index beside it, and no two are equal.
+            key = (key << index_bits).add_(torch.arange(n))
+            _sort_rows(key)
+            return key.bitwise_and_(2**index_bits - 1)
+        return torch.sort(key, dim=-1, stable=True).indices
     order = torch.sort(value, dim=-1, stable=True).indices
     by_code = torch.sort(code.expand(value.shape).gather(-1, order), dim=-1, stable=True).indices
     return order.gather(-1, by_code)
+
+
+def sort_rows(key: Tensor) -> None:
+    """Sort integers (..., N) on a CPU along the last axis, in place."""
+    try:
+        rows = key.view(-1, key.shape[-1]).numpy()
+    except RuntimeError:
+        # This torch was installed without NumPy.
+        key.copy_(torch.sort(key, dim=-1).values)
+        return
+
+    def sort_some(pieces: Iterable[int]) -> None:
+        for i in pieces:
+            # Vectorised, which torch's own sort is not: a fifth of its time and less.
+            rows[i].sort()
+
+    share_out(sort_some, len(rows), key.device)
+
+
+_sort_rows = torch.library.custom_op("hept::sort_rows", sort_rows, mutates_args=("key",))

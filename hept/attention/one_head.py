@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hept.attention.distances import LARGEST_STEP, NEGLIGIBLE_STEP, Selection, logit_parts
+from hept.attention.distances import LARGEST_STEP, Selection, is_negligible, logit_parts
 from hept.attention.eager import EPSILON
 from hept.attention.groups import ALIGNED, Group, Groups, Room, Slots
 from hept.attention.rows import Layout, Rows
@@ -19,9 +19,9 @@ from hept.attention.rows import Layout, Rows
 
 def attend_head(rows: Rows, layout: Layout, head: int, room: Room, out: Tensor, total: Tensor) -> None:
     """Fill one head of the outputs (H, N, V) and of their normalisations (H, N)."""
-    own = _take_head(rows, head)
-    parts = logit_parts(own.query, own.key, own.place, own.step).mT  # (N, R)
-    columns = room.select(own.n_places, has_grid=own.step is not None, like=parts)
+    own, n_sharp, _ = _take_head(rows, head)
+    parts = logit_parts(own.query, own.key, own.place, own.step, n_sharp).mT  # (N, R)
+    columns = room.select(own.n_places, n_sharp=n_sharp, like=parts)
     at = _Columns(columns, own)
     q = room.join("query", [(parts, columns.of_query), own.query])
     k = room.join("key", [(parts, columns.of_key), own.key, own.value, (parts, at.one)])
@@ -49,9 +49,9 @@ def pull_back_head(
         at_output: Gradient of the output (H, N, V), its normalisation, and the gradient of that (H, N).
         grads: What is to be filled.
     """
-    own = _take_head(rows, head)
-    parts = logit_parts(own.query, own.key, own.place, own.step).mT  # (N, R)
-    columns = room.select(own.n_places, has_grid=own.step is not None, like=parts)
+    own, n_sharp, order = _take_head(rows, head)
+    parts = logit_parts(own.query, own.key, own.place, own.step, n_sharp).mT  # (N, R)
+    columns = room.select(own.n_places, n_sharp=n_sharp, like=parts)
     at = _Columns(columns, own)
     grad, total, d_total = (each[head] for each in at_output)
     d_sums = [grad / total.unsqueeze(1), d_total.unsqueeze(1)]
@@ -70,7 +70,9 @@ def pull_back_head(
     grads.value[head] = k_slots.add_up(into[2])
     if own.place is not None and grads.place is not None:
         d_place = (d_q[:, 1 : p + 1] + d_k[:, -p - 1 : -1]).mT
-        grads.place[head] = d_place if at.is_sharp else d_place - (d_q[:, 0] + d_k[:, -1]) * own.place
+        if not at.is_sharp:
+            d_place = d_place - (d_q[:, 0] + d_k[:, -1]) * own.place
+        grads.place[head, order] = d_place.to(grads.place.dtype)
 
 
 def _pull_back_group(
@@ -138,21 +140,31 @@ def _lay(layout: Layout, head: int) -> tuple[Slots, Slots]:
     )
 
 
-def _take_head(rows: Rows, head: int) -> Rows:
-    """One head, with its grid where it needs one, in float64 where no grid is fine enough."""
-    dtype, step = rows.query.dtype, None
+def _take_head(rows: Rows, head: int) -> tuple[Rows, int, list[int]]:
+    """One head, in float64 where no grid is fine enough.
+
+    Returns:
+        Its rows, with the places that need the grid before the others; how many need it; and which of the
+        original places they are now.
+    """
+    dtype, n_places = rows.query.dtype, rows.n_places
+    n_sharp, order = 0, list(range(n_places))
     if dtype == torch.float64 or rows.place is None or rows.step is None:
         dtype = torch.float64
     elif type(rows.step) is Tensor and rows.step.device.type == "cpu":
-        largest = float(rows.step[head].max())
         # NaN too: a point that has no place is to disturb its blocks only, not its cloud.
-        if not largest <= LARGEST_STEP:
+        if not float(rows.step[head].max()) <= LARGEST_STEP:
             dtype = torch.float64
-        elif largest > NEGLIGIBLE_STEP:
-            step = rows.step[head]
+        else:
+            reach = rows.place[head].abs().amax(1).tolist()
+            order.sort(key=lambda i: is_negligible(reach[i], n_places))
+            n_sharp = sum(not is_negligible(each, n_places) for each in reach)
     else:
         # Asking a GPU would make it wait; an outlier costs precision there.
-        step = rows.step[head]
+        n_sharp = n_places
     place = rows.place[head].to(dtype) if rows.place is not None else None
+    if place is not None and order != sorted(order):
+        place = place[order]
     query, key, value = (each[head].to(dtype) for each in (rows.query, rows.key, rows.value))
-    return Rows(query, key, value, place, step)
+    step = rows.step[head] if n_sharp and rows.step is not None else None
+    return Rows(query, key, value, place, step), n_sharp, order

@@ -4,7 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hept.attention.clouds import Clouds
-from hept.attention.distances import choose_step, logit_parts, reach_of_clouds, select_columns
+from hept.attention.distances import (
+    choose_step,
+    is_negligible,
+    logit_parts,
+    reach_of_clouds,
+    select_columns,
+)
 
 
 def clouds_of(*sizes):
@@ -28,9 +34,9 @@ def lay_grid(place):
     return choose_step(reach[None], 3, clouds)[0]
 
 
-def logits(query, key, place, step):
-    parts = logit_parts(query, key, place, step).mT
-    selection = select_columns(place.shape[0], has_grid=step is not None, like=parts)
+def logits(query, key, place, step, n_sharp=3):
+    parts = logit_parts(query, key, place, step, n_sharp).mT
+    selection = select_columns(place.shape[0], n_sharp=n_sharp if step is not None else 0, like=parts)
     q = torch.cat([parts @ selection.of_query, query], -1)
     k = torch.cat([parts @ selection.of_key, key], -1)
     return q @ k.mT
@@ -53,6 +59,17 @@ def test_partners_keep_their_distance_in_float32(reach, seed):
     assert error_of_partners(query, key, place, lay_grid(place)) < 2e-3
 
 
+@given(n_sharp=st.integers(1, 2), seed=st.integers(0, 20))
+def test_places_near_zero_need_no_grid(n_sharp, seed):
+    query, key, place = draw(400, 2e3, seed)
+    place[n_sharp:] *= 0.015
+    step = lay_grid(place)
+    error = logits(query, key, place, step, n_sharp).double() - exact(query, key, place)
+    assert is_negligible(place[n_sharp:].abs().max().item(), 3)
+    assert not is_negligible(place[:n_sharp].abs().amax(1).min().item(), 3)
+    assert error.diagonal(200).abs().max() < 3e-3
+
+
 def test_the_plain_product_does_not():
     assert error_of_partners(*draw(400, 2e3), None) > 0.05
 
@@ -73,7 +90,7 @@ def test_what_lies_on_the_grid_is_exact():
 def test_columns_of_keys_end_in_what_gradients_need():
     query, key, place = draw(40, 50.0)
     parts = logit_parts(query, key, place, lay_grid(place)).mT
-    selection = select_columns(3, has_grid=True, like=parts)
+    selection = select_columns(3, n_sharp=3, like=parts)
     of_key = parts @ selection.of_key
     assert torch.equal(of_key[:, -4:], torch.cat([torch.ones(40, 1), place.mT], 1))
     assert torch.equal(parts @ selection.of_place, torch.cat([place.mT, torch.ones(40, 1)], 1))
@@ -90,12 +107,12 @@ def test_each_cloud_has_its_own_grid():
     assert (step[0].item(), step[3].item()) == (2.0**-8, 2.0**-4)
 
 
-@pytest.mark.parametrize("has_grid", [True, False])
-def test_gradients_are_those_of_the_distance(has_grid):
+@pytest.mark.parametrize("n_sharp", [0, 1, 2, 3])
+def test_gradients_are_those_of_the_distance(n_sharp):
     inputs = query, key, place = [rows.double().requires_grad_() for rows in draw(30, 50.0)]
-    step = lay_grid(place.detach()) if has_grid else None
+    step = lay_grid(place.detach()) if n_sharp else None
     weight = torch.rand(30, 30, dtype=torch.float64)
-    ours = torch.autograd.grad((weight * logits(query, key, place, step)).sum(), inputs)
+    ours = torch.autograd.grad((weight * logits(query, key, place, step, n_sharp)).sum(), inputs)
     q, k = (torch.cat([rows, place.mT], -1) for rows in (query, key))
     squared = (q.unsqueeze(1) - k.unsqueeze(0)).square().sum(-1)
     theirs = torch.autograd.grad((weight * -0.5 * squared).sum(), inputs)
