@@ -79,7 +79,7 @@ class Selection:
 def logit_parts(
     query: Tensor, key: Tensor, place: Tensor | None, step: Tensor | None, n_sharp: int | None = None
 ) -> Tensor:
-    """[h, l, o, −½h², −h·l − ½l² − ½o², −½q², −½k², 1], or without a grid [o, −½o², −½q², −½k², 1]: (…, R, N).
+    """[h, l, o, −½h², −h·l − ½l² − ½o², −½q², −½k², 1], without a grid [o, −½o², −½q², −½k², 1]: (…, R, N).
 
     Args:
         query: (…, N, M).
