@@ -79,6 +79,7 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
         n_neighbors=model.n_neighbors,
         periods=find_periods(config.task, coords) if model.periodic_phi else {},
         kernel=model.kernel,
+        tied_qk=model.tied_qk,
         head="classification" if config.task == "pileup" else "embedding",
         n_classes=N_CLASSES if has_classes else 0,
         class_feature=features.index("pid_class") if has_classes else -1,
@@ -103,8 +104,9 @@ def find_periods(task: Task, coords: list[str]) -> dict[int, float]:
 
 def _build_mlp(frame: Frame) -> PlainMLP:
     """A plain MLP with as many weights in its layers as HEPT has in its blocks."""
-    inner = frame.n_heads * frame.hidden_dim
-    target = frame.n_layers * (4 * inner * frame.hidden_dim + 2 * frame.hidden_dim**2)
+    n_projections = 3 if frame.tied_qk else 4
+    per_projection = frame.n_heads * frame.hidden_dim**2
+    target = frame.n_layers * (n_projections * per_projection + 2 * frame.hidden_dim**2)
     width = 1
     while (frame.n_features + frame.coords_dim) * width + (frame.n_layers - 1) * width**2 < target:
         width += 1

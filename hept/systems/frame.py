@@ -29,6 +29,7 @@ class Frame:
         dropout: Probability of dropping in training.
         periods: Period by coordinate for those that are angles.
         kernel: Of HEPT itself.
+        tied_qk: Whether HEPT's own queries are its keys.
     """
 
     n_features: int
@@ -47,3 +48,4 @@ class Frame:
     dropout: float = 0.1
     periods: dict[int, float] = field(default_factory=dict)
     kernel: Kernel = "gaussian"
+    tied_qk: bool = False

@@ -87,6 +87,7 @@ def _build_hept(frame: Frame, attention: AttentionFactory | None = None) -> HEPT
         n_regions=frame.n_regions,
         periods=frame.periods,
         kernel=frame.kernel,
+        tied_qk=frame.tied_qk,
         head=frame.head,
         n_classes=frame.n_classes,
         class_feature=frame.class_feature,

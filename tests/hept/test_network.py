@@ -31,13 +31,28 @@ def test_without_preparation_features_pass_unchanged():
 
 
 @pytest.mark.parametrize(("preset", "n_features"), [("tracking-6k", 15), ("pileup-10k", 8)])
-def test_the_plain_mlp_has_about_as_many_weights(preset, n_features):
+@pytest.mark.parametrize("tied", ["true", "false"])
+def test_the_plain_mlp_has_about_as_many_weights(preset, n_features, tied):
+    changes = [f"model.tied_qk={tied}"]
     names = [f"f{i}" for i in range(n_features - 1)] + ["pid_class" if "pileup" in preset else "layer"]
     sizes = [
-        count_parameters(build_network(load_config(preset, [f"model.kind={kind}"]), names, ["eta", "phi"]))
+        count_parameters(
+            build_network(load_config(preset, [*changes, f"model.kind={kind}"]), names, ["eta", "phi"])
+        )
         for kind in ("hept", "mlp")
     ]
     assert sizes[1] == pytest.approx(sizes[0], rel=0.1)
+
+
+def test_tied_queries_and_keys_share_their_weights():
+    names = [
+        {name for name, _ in network.named_parameters()}
+        for network in (
+            build_network(load_config("tracking-6k", changes), ["a"], ["eta", "phi"])
+            for changes in (["model.tied_qk=true"], [])
+        )
+    ]
+    assert names[1] - names[0] == {f"body.blocks.{i}.attention.w_k.weight" for i in range(4)}
 
 
 def test_the_plain_mlp_sees_each_point_alone():
