@@ -149,7 +149,10 @@ def _take_head(rows: Rows, head: int) -> tuple[Rows, int, list[int]]:
     """
     dtype, n_places = rows.query.dtype, rows.n_places
     n_sharp, order = 0, list(range(n_places))
-    if dtype == torch.float64 or rows.place is None or rows.step is None:
+    if dtype == torch.float64 or rows.place is None:
+        # Nothing lies far from 0 but places, and float64 needs no grid for those.
+        pass
+    elif rows.step is None:
         dtype = torch.float64
     elif type(rows.step) is Tensor and rows.step.device.type == "cpu":
         # NaN too: a point that has no place is to disturb its blocks only, not its cloud.
