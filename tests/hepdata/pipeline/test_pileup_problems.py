@@ -78,8 +78,8 @@ def test_a_file_that_goes_away_is_reported_for_its_events(pileup_file, tmp_path,
     assert all(isinstance(answer, HeptError) and "no such file" in str(answer) for answer in answers)
 
 
-def test_nothing_is_written_for_a_sample_that_is_refused(
-    write_delphes, make_particles, tmp_path, open_sample, clouds_of
+def test_a_sample_without_pileup_can_only_be_built_unlabelled(
+    write_delphes, make_particles, open_sample, clouds_of
 ):
     path = write_delphes({"PF": [make_particles(6, IsPU=[0] * 6)]})
     with pytest.raises(InputError, match="no pileup particle in the first 1 events"):
