@@ -72,6 +72,7 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
         model.out_dim,
         n_layers=model.n_layers,
         hidden_dim=model.hidden_dim,
+        ff_dim=model.ff_dim,
         n_heads=model.n_heads,
         block_size=model.block_size,
         n_tables=model.n_tables,
@@ -103,10 +104,11 @@ def find_periods(task: Task, coords: list[str]) -> dict[int, float]:
 
 
 def _build_mlp(frame: Frame) -> PlainMLP:
-    """A plain MLP with as many weights in its layers as HEPT has in its blocks."""
+    """A plain MLP with as many weights in its layers as HEPT has in its encoder and blocks."""
+    hidden, ff = frame.hidden_dim, frame.ff_dim or frame.hidden_dim
     n_projections = 3 if frame.tied_qk else 4
-    per_projection = frame.n_heads * frame.hidden_dim**2
-    target = frame.n_layers * (n_projections * per_projection + 2 * frame.hidden_dim**2)
+    target = (frame.n_features + hidden) * ff
+    target += frame.n_layers * (n_projections * frame.n_heads * hidden**2 + 2 * hidden * ff)
     width = 1
     while (frame.n_features + frame.coords_dim) * width + (frame.n_layers - 1) * width**2 < target:
         width += 1

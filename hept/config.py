@@ -32,6 +32,7 @@ class ModelConfig(_Section):
     periodic_phi: bool = True
     n_layers: int = Field(default=4, ge=1)
     hidden_dim: int = Field(default=24, ge=1)
+    ff_dim: int | None = Field(default=None, ge=1)
     n_heads: int = Field(default=8, ge=1)
     block_size: int = Field(default=100, ge=1)
     n_tables: int = Field(default=3, ge=1)

@@ -26,14 +26,12 @@ AttentionFactory = Callable[[int, int], nn.Module]
 class TransformerBlock(nn.Module):
     """x += drop(attention(norm x)); x += drop(ff(norm x))."""
 
-    def __init__(self, hidden_dim: int, attention: nn.Module, *, dropout: float) -> None:
+    def __init__(self, hidden_dim: int, attention: nn.Module, *, ff_dim: int, dropout: float) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(hidden_dim)
         self.attention = attention
         self.norm2 = nn.LayerNorm(hidden_dim)
-        self.ff = nn.Sequential(
-            nn.Linear(hidden_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, hidden_dim)
-        )
+        self.ff = _make_perceptron(hidden_dim, ff_dim, hidden_dim)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
@@ -51,6 +49,7 @@ class HEPT(nn.Module):
         out_dim: Columns of the output: the embedding's (tracking: 12), or the logits' (pileup: 1).
         n_layers: Transformer blocks.
         hidden_dim: Width of the point features; each head has as many dimensions.
+        ff_dim: Width of encoder and feed-forward between their two layers; `hidden_dim` if not said.
         n_heads: Attention heads.
         block_size: Points of an attention block.
         n_tables: OR hash tables, m₁.
@@ -80,6 +79,7 @@ class HEPT(nn.Module):
         *,
         n_layers: int = 4,
         hidden_dim: int = 24,
+        ff_dim: int | None = None,
         n_heads: int = 8,
         block_size: int = 100,
         n_tables: int = 3,
@@ -104,9 +104,8 @@ class HEPT(nn.Module):
         self.class_feature = class_feature % n_features
         self.class_embedding = nn.Embedding(n_classes, class_dim) if n_classes else None
         width = n_features - 1 + class_dim if n_classes else n_features
-        self.encoder = nn.Sequential(
-            nn.Linear(width, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, hidden_dim)
-        )
+        ff_dim = ff_dim or hidden_dim
+        self.encoder = _make_perceptron(width, ff_dim, hidden_dim)
         make_attention = attention or partial(
             HEPTAttention,
             n_heads=n_heads,
@@ -122,7 +121,9 @@ class HEPT(nn.Module):
         )
         self.encode_place = nn.Linear(coords_dim, hidden_dim) if kernel == "dot" else None
         self.blocks = nn.ModuleList(
-            TransformerBlock(hidden_dim, make_attention(hidden_dim, coords_dim), dropout=dropout)
+            TransformerBlock(
+                hidden_dim, make_attention(hidden_dim, coords_dim), ff_dim=ff_dim, dropout=dropout
+            )
             for _ in range(n_layers)
         )
         joined = hidden_dim * (n_layers + 1)
@@ -175,3 +176,7 @@ class HEPT(nn.Module):
         column = self.class_feature
         before, at, after = features.tensor_split([column, column + 1], 1)
         return torch.cat([before, after, self.class_embedding(at.squeeze(1).long())], -1)
+
+
+def _make_perceptron(in_dim: int, width: int, out_dim: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(in_dim, width), nn.ReLU(), nn.Linear(width, out_dim))

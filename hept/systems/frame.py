@@ -18,6 +18,7 @@ class Frame:
         out_dim: Columns of the output.
         n_layers: Layers.
         hidden_dim: Width of the point features of transformers, and of each head.
+        ff_dim: Width of transformers between the two layers of a feed-forward; `hidden_dim` if not said.
         n_heads: Attention heads.
         block_size: Points of an attention block; sets the number of random features and samples too.
         n_tables: Hash tables.
@@ -37,6 +38,7 @@ class Frame:
     out_dim: int
     n_layers: int = 4
     hidden_dim: int = 24
+    ff_dim: int | None = None
     n_heads: int = 8
     block_size: int = 100
     n_tables: int = 3

@@ -81,6 +81,7 @@ def _build_hept(frame: Frame, attention: AttentionFactory | None = None) -> HEPT
         frame.out_dim,
         n_layers=frame.n_layers,
         hidden_dim=frame.hidden_dim,
+        ff_dim=frame.ff_dim,
         n_heads=frame.n_heads,
         block_size=frame.block_size,
         n_tables=frame.n_tables,

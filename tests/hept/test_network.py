@@ -31,9 +31,8 @@ def test_without_preparation_features_pass_unchanged():
 
 
 @pytest.mark.parametrize(("preset", "n_features"), [("tracking-6k", 15), ("pileup-10k", 8)])
-@pytest.mark.parametrize("tied", ["true", "false"])
-def test_the_plain_mlp_has_about_as_many_weights(preset, n_features, tied):
-    changes = [f"model.tied_qk={tied}"]
+@pytest.mark.parametrize("changes", [[], ["model.tied_qk=true"], ["model.ff_dim=192"]])
+def test_the_plain_mlp_has_about_as_many_weights(preset, n_features, changes):
     names = [f"f{i}" for i in range(n_features - 1)] + ["pid_class" if "pileup" in preset else "layer"]
     sizes = [
         count_parameters(
@@ -53,6 +52,14 @@ def test_tied_queries_and_keys_share_their_weights():
         )
     ]
     assert names[1] - names[0] == {f"body.blocks.{i}.attention.w_k.weight" for i in range(4)}
+
+
+def test_the_feed_forward_and_the_encoder_can_be_wider_than_the_points():
+    network = build_network(load_config("tracking-6k", ["model.ff_dim=100"]), ["a"], ["eta", "phi"])
+    shapes = {name: tuple(weight.shape) for name, weight in network.named_parameters() if weight.ndim == 2}
+    assert shapes["body.encoder.0.weight"] == (100, 1)
+    assert shapes["body.encoder.2.weight"] == (24, 100)
+    assert all(shapes[f"body.blocks.{i}.ff.0.weight"] == (100, 24) for i in range(4))
 
 
 def test_the_plain_mlp_sees_each_point_alone():
