@@ -20,7 +20,7 @@ from hepdata.errors import InputError
 from hepdata.schema import SCHEMAS, TRACKING, ModelInput, Schema, Task
 from hepdata.storage.atomic import write_atomically
 from hept.config import TrainConfig, check_config
-from hept.network import Network, PlainMLP, silence_attention
+from hept.network import Network, PlainMLP, focus_attention, silence_attention
 from hept.published import load_published
 from hept.systems.frame import Frame
 from hept.systems.registry import build_model
@@ -89,6 +89,8 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
     body = _build_mlp(frame) if model.kind == "mlp" else build_model(model.kind, frame)
     if model.quiet_start:
         silence_attention(body)
+    if model.start_width is not None:
+        focus_attention(body, model.start_width)
     signed_log = [features.index(name) for name in config.data.signed_log if name in features]
     return Network(body, len(features), signed_log=signed_log)
 

@@ -41,6 +41,7 @@ class ModelConfig(_Section):
     out_dim: int = Field(default=12, ge=1)
     dropout: float = Field(default=0.1, ge=0, lt=1)
     quiet_start: bool = False
+    start_width: float | None = Field(default=None, gt=0)
 
     @field_validator("kind")
     @classmethod

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from hept.attention.layer import HEPTAttention
 from hept.heads import ClassificationHead, EmbeddingHead
 from hept.model import HEPT, TransformerBlock
 
@@ -141,6 +142,20 @@ def silence_attention(body: nn.Module) -> None:
             for name, parameter in block.attention.named_parameters():
                 if "out_linear" in name:
                     nn.init.zeros_(parameter)
+
+
+def focus_attention(body: nn.Module, width: float) -> None:
+    """Let the kernel exp(−½ d²/width²) of HEPT's attention begin with this width in the plane of η and φ.
+
+    Drawn at random it begins several times wider than the distance of tracks in a dense event, and has to
+    find its way down first.
+    """
+    for attention in body.modules():
+        if isinstance(attention, HEPTAttention) and attention.omega_terms is not None:
+            with torch.no_grad():
+                # The first ω is that of the plane: exp(−ω d²).
+                shift = (0.5 / width**2 / attention.omega()[:, 0]).log() / attention.omega_terms.shape[1]
+                attention.omega_terms[:, :, 0] += shift[:, None, None]
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -95,3 +95,21 @@ def test_attention_grows_from_a_quiet_start():
     grown = [p.grad for name, p in network.named_parameters() if "attention.out_linear.weight" in name]
     assert len(grown) > 1
     assert all(grad.norm() > 0 for grad in grown)
+
+
+def test_the_kernel_begins_as_wide_as_said_in_the_plane_and_as_drawn_elsewhere():
+    omegas = []
+    for changes in (["model.start_width=0.05"], []):
+        torch.manual_seed(0)
+        network = build_network(load_config("tracking-6k", changes), ["a"], ["eta", "phi", "r"])
+        omegas.append(torch.stack([block.attention.omega() for block in network.body.blocks]))
+    # η, and φ as cosine and sine, share the ω of the plane; r has its own.
+    assert torch.allclose(omegas[0][..., :3], torch.tensor(0.5 / 0.05**2))
+    assert torch.equal(omegas[0][..., 3], omegas[1][..., 3])
+    assert (omegas[1][..., :3] < 50).all()
+
+
+@pytest.mark.parametrize("kind", ["mlp", "hept-dot", "gcn"])
+def test_what_has_no_kernel_of_hept_takes_no_notice_of_its_width(kind):
+    changes = [f"model.kind={kind}", "model.start_width=0.05"]
+    build_network(load_config("tracking-6k", changes), ["a"], ["eta", "phi"])
