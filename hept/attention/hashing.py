@@ -111,22 +111,31 @@ def sort_by(code: Tensor, value: Tensor, *, n_codes: float) -> Tensor:
     Returns:
         (..., N) int64.
     """
-    n = value.shape[-1]
     if value.dtype == torch.float32 and n_codes < 2**31:
         bits = value.contiguous().view(torch.int32)
         # Floats ascend with their bits taken as integers, once those of negative numbers are turned round.
         ascending = (bits >> 31).bitwise_and_(0x7FFFFFFF).bitwise_xor_(bits)
         key = (code << 32).add_(ascending)
-        index_bits = max(n - 1, 0).bit_length()
-        if value.device.type == "cpu" and n_codes * 2**index_bits < 2**31:
-            # With the place in its lowest bits a key needs no index beside it, and no two are equal.
-            key = (key << index_bits).add_(torch.arange(n))
-            _sort_rows(key)
-            return key.bitwise_and_(2**index_bits - 1)
+        if value.device.type == "cpu":
+            order: Tensor = _order_rows(key)
+            return order
         return torch.sort(key, dim=-1, stable=True).indices
     order = torch.sort(value, dim=-1, stable=True).indices
     by_code = torch.sort(code.expand(value.shape).gather(-1, order), dim=-1, stable=True).indices
     return order.gather(-1, by_code)
+
+
+def order_rows(key: Tensor) -> Tensor:
+    """The stable order of the last axis of keys (..., N), code · 2³² + value, on a CPU."""
+    n = key.shape[-1]
+    index_bits = max(n - 1, 0).bit_length()
+    n_codes = (int(key.max()) >> 32) + 1 if key.numel() else 1
+    if n_codes << index_bits > 2**31:
+        return torch.sort(key, dim=-1, stable=True).indices
+    # With the place in its lowest bits a key needs no index beside it, and no two are equal.
+    packed = (key << index_bits).add_(torch.arange(n))
+    sort_rows(packed)
+    return packed.bitwise_and_(2**index_bits - 1)
 
 
 def sort_rows(key: Tensor) -> None:
@@ -146,4 +155,6 @@ def sort_rows(key: Tensor) -> None:
     share_out(sort_some, len(rows), key.device)
 
 
-_sort_rows = torch.library.custom_op("hept::sort_rows", sort_rows, mutates_args=("key",))
+# An operator of torch, so that a compiled model does not look inside, where numbers depend on the size.
+_order_rows = torch.library.custom_op("hept::order_rows", order_rows, mutates_args=())
+_order_rows.register_fake(torch.empty_like)
