@@ -25,7 +25,7 @@ from hept_cli import data
 from hept_cli.progress import ProgressBar
 from hept_cli.tables import print_table
 
-EVENTS = {"tracking": 50, "pileup": 160}
+EVENTS = {"tracking": 45, "pileup": 160}
 SIMULATE = {"tracking": ["--hits-per-event", "50000"], "pileup": ["--pileup", "50"]}
 BUILD = {"tracking": ["--preset", "tracking-6k"], "pileup": []}
 MODELS = {"HEPT": [], "plain MLP": ["model.kind=mlp"], "HEPT, standard kernel": ["model.kernel=dot"]}

@@ -81,6 +81,7 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
         periods=find_periods(config.task, coords) if model.periodic_phi else {},
         kernel=model.kernel,
         tied_qk=model.tied_qk,
+        encode_place=model.encode_place,
         head="classification" if config.task == "pileup" else "embedding",
         n_classes=N_CLASSES if has_classes else 0,
         class_feature=features.index("pid_class") if has_classes else -1,

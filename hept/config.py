@@ -29,6 +29,7 @@ class ModelConfig(_Section):
     kind: str = "hept"
     kernel: Literal["gaussian", "dot"] = "gaussian"
     tied_qk: bool = False
+    encode_place: bool | None = None
     periodic_phi: bool = True
     n_layers: int = Field(default=4, ge=1)
     hidden_dim: int = Field(default=24, ge=1)

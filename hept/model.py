@@ -57,8 +57,10 @@ class HEPT(nn.Module):
         and_coords: Which coordinates feed the AND codes; see `HEPTAttention` for this and the next five.
         n_hidden_codes: AND codes from projections of queries and keys.
         periods: Period by coordinate, for those that are angles.
-        kernel: "gaussian", or "dot": the standard kernel, with coordinates encoded into the input.
+        kernel: "gaussian", or "dot": the standard kernel.
         tied_qk: Whether queries are keys.
+        encode_place: Whether coordinates enter the point features too, by a linear map; as published, only
+            with the standard kernel if not said, which does not see them otherwise.
         backend: How attention blocks are computed.
         head: "embedding" ends in the residual network of width `out_dim`; "classification" in logits.
         n_classes: Classes of the embedded feature, 0 for none.
@@ -89,6 +91,7 @@ class HEPT(nn.Module):
         periods: Mapping[int, float] | None = None,
         kernel: Kernel = "gaussian",
         tied_qk: bool = False,
+        encode_place: bool | None = None,
         backend: Backend = "auto",
         head: Literal["embedding", "classification"] = "embedding",
         n_classes: int = 0,
@@ -119,7 +122,8 @@ class HEPT(nn.Module):
             tied_qk=tied_qk,
             backend=backend,
         )
-        self.encode_place = nn.Linear(coords_dim, hidden_dim) if kernel == "dot" else None
+        has_place = kernel == "dot" if encode_place is None else encode_place
+        self.encode_place = nn.Linear(coords_dim, hidden_dim) if has_place else None
         self.blocks = nn.ModuleList(
             TransformerBlock(
                 hidden_dim, make_attention(hidden_dim, coords_dim), ff_dim=ff_dim, dropout=dropout

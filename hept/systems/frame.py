@@ -31,6 +31,7 @@ class Frame:
         periods: Period by coordinate for those that are angles.
         kernel: Of HEPT itself.
         tied_qk: Whether HEPT's own queries are its keys.
+        encode_place: Whether HEPT's coordinates enter its point features too; see `HEPT`.
     """
 
     n_features: int
@@ -51,3 +52,4 @@ class Frame:
     periods: dict[int, float] = field(default_factory=dict)
     kernel: Kernel = "gaussian"
     tied_qk: bool = False
+    encode_place: bool | None = None

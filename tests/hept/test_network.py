@@ -62,6 +62,24 @@ def test_the_feed_forward_and_the_encoder_can_be_wider_than_the_points():
     assert all(shapes[f"body.blocks.{i}.ff.0.weight"] == (100, 24) for i in range(4))
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_encoded"),
+    [
+        ([], False),
+        (["model.encode_place=true"], True),
+        (["model.kernel=dot"], True),
+        (["model.kernel=dot", "model.encode_place=false"], False),
+    ],
+)
+def test_coordinates_enter_the_features_where_asked_or_where_no_kernel_sees_them(changes, is_encoded):
+    changes = [*changes, "model.n_layers=1", "model.quiet_start=true"]
+    network = build_network(load_config("tracking-6k", changes), ["a"], ["eta", "phi"]).eval()
+    features, coords = torch.randn(20, 1), torch.randn(20, 2)
+    # Attention is silent, so that places can matter by the features alone.
+    outputs = [network(features, each, torch.tensor([0, 20])) for each in (coords, coords + 1)]
+    assert torch.equal(*outputs) != is_encoded
+
+
 def test_the_plain_mlp_sees_each_point_alone():
     network = build_network(
         load_config("pileup-10k", ["model.kind=mlp"]), ["eta", "pid_class"], ["eta"]
