@@ -12,7 +12,7 @@ help:  ## list the targets
 
 setup: $(STAMP)  ## make .venv with everything in it; does nothing when up to date
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt hept/attention/native.cpp hept/attention/native_blocks.h
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
@@ -37,5 +37,5 @@ bench: setup  ## side-by-side ratios against literal implementations of the publ
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove the environment, caches and what the demo made
-	rm -rf $(VENV) demo bench-results build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) demo bench-results build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info hept/attention/_native.*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

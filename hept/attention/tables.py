@@ -98,10 +98,12 @@ class HashTables(nn.Module):
 
     def _join(self, codes: list[Tensor], clouds: Clouds) -> Tensor:
         """The tuple (cloud, last code, …, first code) as one number of mixed radix: (C, H, N)."""
-        joined = clouds.index.expand(self.n_tables, self.alpha.shape[0], -1)
+        outer = clouds.index.expand(self.n_tables, self.alpha.shape[0], -1)
+        if clouds.n_clouds == 1 and codes:
+            *codes, outer = codes
         for i in reversed(range(len(codes))):
-            joined = joined * (self.regions.select(1, i).long() + 1).unsqueeze(-1) + codes[i]
-        return joined
+            outer = outer * (self.regions.select(1, i).long() + 1).unsqueeze(-1) + codes[i]
+        return outer
 
     def _sort(self, joined: Tensor, base: Tensor, clouds: Clouds) -> Tensor:
         """The order (C, H, N) by codes (C, H, N) and base hash values (H, C, N)."""
@@ -138,5 +140,7 @@ class HashTables(nn.Module):
 
 def _project(directions: Tensor, z: Tensor, place: Tensor | None) -> Tensor:
     """Queries or keys (H, N, M) with their place, on directions (H, D, ·): (H, ·, N)."""
-    hashed = (z @ directions.narrow(1, 0, z.shape[-1])).mT
-    return hashed if place is None else hashed + directions.narrow(1, z.shape[-1], place.shape[1]).mT @ place
+    # Few long rows, not many short ones: half the time.
+    rows = directions.mT.contiguous()
+    hashed = rows.narrow(2, 0, z.shape[-1]) @ z.mT
+    return hashed if place is None else hashed.baddbmm(rows.narrow(2, z.shape[-1], place.shape[1]), place)

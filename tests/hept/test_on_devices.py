@@ -50,7 +50,7 @@ def test_the_whole_model_is_one_graph_for_all_sizes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["eager", "grouped", "sdpa"])
+@pytest.mark.parametrize("backend", ["eager", "grouped", "native", "sdpa"])
 @pytest.mark.skipif(shutil.which("g++") is None, reason="compiled code for a CPU needs a C++ compiler")
 def test_compiled_code_gives_the_same_numbers(backend):
     check_compiled(make(backend=backend), "inductor")
@@ -101,7 +101,9 @@ from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from hept import HEPT
+from hept.attention.blocks import Blocks
 from hept.attention.grouped import compute_backward, compute_forward
+from hept.attention.rows import Layout, Rows
 
 def empty_like(tensor):
     is_trained = isinstance(tensor, torch.nn.Parameter)
@@ -123,15 +125,15 @@ for settings in (*variants, *({"backend": name} for name in ("auto", "eager", "g
 
 with FakeTensorMode():
     h, n, c, k, s = 2, 1000, 3, 12, 100
-    rows = [torch.empty(h, n, d, device="cuda") for d in (8, 8, 6)]
+    shapes = (h, n, 8), (h, n, 8), (h, n, 6), (h, 2, n)
+    rows, grads = (Rows(*(torch.empty(shape, device="cuda") for shape in shapes)) for _ in range(2))
+    rows = Rows(rows.query, rows.key, rows.value, rows.place, torch.empty(h, n, device="cuda"))
     orders = [torch.empty(c, h, n, dtype=torch.int64, device="cuda") for _ in range(2)]
     position = torch.empty(k, s, dtype=torch.int64, device="cuda")
-    blocks = position, position > 0, torch.empty(n, dtype=torch.int64, device="cuda")
-    rows += [torch.empty(h, 2, n, device="cuda")]
-    step = torch.empty(h, n, device="cuda")
-    out, total = compute_forward(*rows, step, *orders, *blocks)
-    grads = compute_backward(out, out, total, *rows, step, *orders, *blocks)
-    assert [g.shape for g in grads] == [r.shape for r in rows]
+    layout = Layout(*orders, Blocks(position, position > 0, torch.empty(n, dtype=torch.int64, device="cuda")))
+    out, total = torch.empty(h, n, 6, device="cuda"), torch.empty(h, n, device="cuda")
+    compute_forward(rows, layout, out, total)
+    compute_backward(rows, layout, out, out, total, grads)
 print("passed")
 """
 

@@ -1,0 +1,230 @@
+/* Block attention of one head on a CPU, forward and backward: tensors of all heads enter, one head's part of
+   the results is filled. hept/attention/native.py calls it, and says what the numbers mean.
+
+       w_ij = exp(−½‖q_i−k_j‖²)      [n_i, z_i] = Σ_j w_ij [v_j, 1]      out_i = n_i / z_i
+
+   Axes: N points, H heads, C tables, M dimensions of a query, V of a value, P of a place, K blocks, S slots. */
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace {
+
+// Rows and blocks are padded to so many numbers: the widest register, and a strip of queries.
+constexpr int64_t PADDED = 16;
+// Its exponential is a normal number still: less would be subnormal, which costs hundreds of cycles.
+constexpr float LEAST_LOGIT = -75.0f;
+
+int64_t pad(int64_t n) {
+    return (n + PADDED - 1) / PADDED * PADDED;
+}
+
+} // namespace
+
+extern "C" {
+
+struct Shape {
+    int64_t n_heads, n_points, n_tables, query_dim, place_dim, n_values, n_blocks, block_size;
+};
+
+struct Inputs {
+    const float *query, *key, *value;       // (H, N, M), (H, N, M), (H, N, V)
+    const float *place;                     // (H, P, N)
+    const int32_t *query_order, *key_order; // (C, H, N)
+    const int64_t *position;                // (K, S)
+    const uint8_t *is_filled;               // (K, S)
+};
+
+struct Gradients {
+    float *query, *key, *value, *place; // shaped as the inputs
+};
+
+} // extern "C"
+
+namespace {
+
+struct Sizes : Shape {
+    int64_t dim, padded_dim, padded_values, padded_size;
+
+    explicit Sizes(const Shape &shape)
+        : Shape(shape), dim(query_dim + place_dim), padded_dim(pad(dim)), padded_values(pad(n_values + 1)),
+          padded_size(pad(block_size)) {}
+};
+
+// Pieces of one stretch of memory, one behind the other, all of whole registers.
+struct Memory {
+    float *begin; // on the border of a register, or null where only the length is asked for
+    int64_t length = 0;
+
+    float *take(int64_t n_numbers) {
+        float *piece = begin ? begin + length : nullptr;
+        length += pad(n_numbers);
+        return piece;
+    }
+
+    int32_t *take_integers(int64_t n_numbers) { return reinterpret_cast<int32_t *>(take(n_numbers)); }
+};
+
+// Where the points of one head lie in the blocks, and in memory.
+struct Layout {
+    const int32_t *query_order, *key_order; // (N,) of the first table; the next lies `stride` behind
+    int64_t stride;
+    const int64_t *position;  // (K, S)
+    const uint8_t *is_filled; // (K, S)
+    int32_t *row;             // (N,) of each point
+
+    // Rows lie in the order of the first table: points that share a block, there and mostly in the other tables
+    // too, are then near in memory.
+    Layout(const Sizes &of, const Inputs &in, int64_t head, Memory &memory)
+        : query_order(in.query_order + head * of.n_points), key_order(in.key_order + head * of.n_points),
+          stride(of.n_heads * of.n_points), position(in.position), is_filled(in.is_filled),
+          row(memory.take_integers(of.n_points)) {
+        if (row)
+            for (int64_t i = 0; i < of.n_points; i++) row[query_order[i]] = static_cast<int32_t>(i);
+    }
+};
+
+// Of the points of one head: queries with their place (N, D), keys likewise, and [v, 1] (N, V).
+struct Rows {
+    float *query, *key, *value;
+
+    Rows(const Sizes &of, Memory &memory)
+        : query(memory.take(of.n_points * of.padded_dim)), key(memory.take(of.n_points * of.padded_dim)),
+          value(memory.take(of.n_points * of.padded_values)) {}
+};
+
+// The rows of one block, and what is computed from them.
+struct Tile {
+    int64_t length = 0;         // so many of the slots are filled
+    int32_t *q_rows, *k_rows;   // (S,)
+    float *query, *key, *value; // (S, D), (S, D), (S, V)
+    float *key_turned;          // (D, S)
+    float *weight;              // (PADDED, S), of a strip
+
+    Tile(const Sizes &of, Memory &memory)
+        : q_rows(memory.take_integers(of.padded_size)), k_rows(memory.take_integers(of.padded_size)),
+          query(memory.take(of.padded_size * of.padded_dim)),
+          key(memory.take(of.padded_size * of.padded_dim)),
+          value(memory.take(of.padded_size * of.padded_values)),
+          key_turned(memory.take(of.padded_dim * of.padded_size)),
+          weight(memory.take(PADDED * of.padded_size)) {}
+};
+
+struct BackwardTile : Tile {
+    float *value_turned;    // (V, S)
+    float *d_sums;          // (S, V), gradient of [n, z]
+    float *d_logit;         // (PADDED, S), of a strip
+    float *d_key, *d_value; // (S, D), (S, V)
+
+    BackwardTile(const Sizes &of, Memory &memory)
+        : Tile(of, memory), value_turned(memory.take(of.padded_values * of.padded_size)),
+          d_sums(memory.take(of.padded_size * of.padded_values)),
+          d_logit(memory.take(PADDED * of.padded_size)), d_key(memory.take(of.padded_size * of.padded_dim)),
+          d_value(memory.take(of.padded_size * of.padded_values)) {}
+};
+
+// All that a forward pass works in.
+struct Forward {
+    Layout layout;
+    Rows rows;
+    Tile tile;
+    float *sums;  // (N, V), [n, z]
+    int64_t room; // numbers in all
+
+    Forward(const Sizes &of, const Inputs &in, int64_t head, Memory memory)
+        : layout(of, in, head, memory), rows(of, memory), tile(of, memory),
+          sums(memory.take(of.n_points * of.padded_values)), room(memory.length) {}
+};
+
+// All that a backward pass works in.
+struct Backward {
+    Layout layout;
+    Rows rows, grads;
+    BackwardTile tile;
+    float *d_sums; // (N, V)
+    int64_t room;  // numbers in all
+
+    Backward(const Sizes &of, const Inputs &in, int64_t head, Memory memory)
+        : layout(of, in, head, memory), rows(of, memory), grads(of, memory), tile(of, memory),
+          d_sums(memory.take(of.n_points * of.padded_values)), room(memory.length) {}
+};
+
+// Each kind of processor has its own copy of the loops; what it is given to do is the same.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
+namespace avx512 {
+constexpr int LANES = 16, STRIP = 8;
+#include "native_blocks.h"
+} // namespace avx512
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+namespace avx2 {
+constexpr int LANES = 8, STRIP = 4;
+#include "native_blocks.h"
+} // namespace avx2
+#pragma GCC pop_options
+#define HAS_CHOICE
+#endif
+namespace any {
+constexpr int LANES = 4, STRIP = 4;
+#include "native_blocks.h"
+} // namespace any
+
+struct Loops {
+    int64_t lanes;
+    decltype(&any::attend) attend;
+    decltype(&any::pull_back) pull_back;
+};
+
+// The widest that this processor has, of so many numbers at most.
+Loops choose_loops(int64_t most_lanes) {
+#ifdef HAS_CHOICE
+    __builtin_cpu_init();
+    const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (most_lanes >= avx512::LANES && has_avx512 && has_avx2)
+        return {avx512::LANES, avx512::attend, avx512::pull_back};
+    if (most_lanes >= avx2::LANES && has_avx2) return {avx2::LANES, avx2::attend, avx2::pull_back};
+#endif
+    (void)most_lanes;
+    return {any::LANES, any::attend, any::pull_back};
+}
+
+Loops LOOPS = choose_loops(PADDED);
+
+} // namespace
+
+extern "C" {
+
+// From now on use loops of so many lanes at most; returns how many they have.
+int64_t hept_limit_lanes(int64_t most_lanes) {
+    LOOPS = choose_loops(most_lanes);
+    return LOOPS.lanes;
+}
+
+// How many numbers of memory one call needs.
+int64_t hept_count_room(const Shape *shape, int32_t is_backward) {
+    const Sizes of(*shape);
+    const Memory nowhere{nullptr};
+    return is_backward ? Backward(of, Inputs{}, 0, nowhere).room : Forward(of, Inputs{}, 0, nowhere).room;
+}
+
+// Fill one head of the outputs (N, H, V) and of their normalisations (H, N).
+void hept_attend(
+    const Shape *shape, const Inputs *in, int64_t head, float epsilon, float *room, float *out,
+    float *total) {
+    LOOPS.attend(Sizes(*shape), *in, head, epsilon, room, out, total);
+}
+
+// Fill one head of the gradients from that of the outputs (N, H, V), the outputs and their normalisations.
+void hept_pull_back(
+    const Shape *shape, const Inputs *in, int64_t head, const float *grad, const float *out,
+    const float *total, float *room, const Gradients *into) {
+    LOOPS.pull_back(Sizes(*shape), *in, head, grad, out, total, room, *into);
+}
+
+} // extern "C"

@@ -1,0 +1,155 @@
+"""Block attention as an operator of torch: two functions of tensors enter, a back end leaves.
+
+An operator is taken whole by `torch.compile` and by fake tensors, whatever happens inside; its backward pass
+is another one. The forward pass keeps its inputs, the output and the normalisation, nothing of size S×S.
+
+Axes: N points, H heads, C tables, M dimensions of a query, V of a value, P of a place, K blocks, S slots.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import register_flop_formula
+
+from hept.attention.blocks import Blocks
+from hept.attention.rows import Layout, Rows
+
+
+class BlockAttention(Protocol):
+    """A back end."""
+
+    def __call__(self, rows: Rows, layout: Layout) -> Tensor:
+        """See `hept.attention.eager.attend_eager`."""
+        ...
+
+
+class Forward(Protocol):
+    """Fills the outputs."""
+
+    def __call__(self, rows: Rows, layout: Layout, out: Tensor, total: Tensor) -> None:
+        """Fill outputs (H, N, V), in memory (N, H, V), and normalisations (H, N)."""
+        ...
+
+
+class Backward(Protocol):
+    """Fills the gradients."""
+
+    def __call__(
+        self, rows: Rows, layout: Layout, grad: Tensor, out: Tensor, total: Tensor, into: Rows
+    ) -> None:
+        """Fill the gradients of rows from that of the outputs, the outputs and their normalisations."""
+        ...
+
+
+def define_attention(name: str, forward: Forward, backward: Backward) -> BlockAttention:
+    """Make the operator of that name, with its gradient, its shapes and its count of operations."""
+
+    def compute_forward(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        place: Tensor | None,
+        step: Tensor | None,
+        query_order: Tensor,
+        key_order: Tensor,
+        position: Tensor,
+        is_filled: Tensor,
+        slot: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        out, total = _shape_forward(query, key, value)
+        layout = Layout(query_order, key_order, Blocks(position, is_filled, slot))
+        forward(Rows(query, key, value, place, step), layout, out, total)
+        return out, total
+
+    def compute_backward(
+        grad: Tensor,
+        out: Tensor,
+        total: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        place: Tensor | None,
+        step: Tensor | None,
+        query_order: Tensor,
+        key_order: Tensor,
+        position: Tensor,
+        is_filled: Tensor,
+        slot: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        into = _shape_backward(grad, out, total, query, key, value, place)
+        layout = Layout(query_order, key_order, Blocks(position, is_filled, slot))
+        backward(Rows(query, key, value, place, step), layout, grad, out, total, Rows(*into))
+        return into
+
+    attend = torch.library.custom_op(f"hept::{name}", compute_forward, mutates_args=())
+    attend.register_fake(_shape_forward)
+    pull_back = torch.library.custom_op(f"hept::{name}_backward", compute_backward, mutates_args=())
+    pull_back.register_fake(_shape_backward)
+
+    def differentiate(
+        ctx: torch.autograd.function.BackwardCFunction, grad: Tensor, _: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        saved: tuple[Tensor | None, ...] = ctx.saved_tensors
+        *d_rows, d_place = pull_back(grad, *saved)
+        return (*d_rows, None if saved[5] is None else d_place, *[None] * 6)
+
+    attend.register_autograd(differentiate, setup_context=_save)
+    register_flop_formula([getattr(torch.ops.hept, name)])(_count_flops)
+
+    def apply(rows: Rows, layout: Layout) -> Tensor:
+        blocks = layout.blocks
+        inputs = rows.query, rows.key, rows.value, rows.place, rows.step
+        # They are kept for the backward pass, and points are fewer than 2³¹.
+        orders = layout.query_order.int(), layout.key_order.int()
+        out: Tensor = attend(*inputs, *orders, blocks.position, blocks.is_filled, blocks.slot)[0]
+        return out
+
+    return apply
+
+
+def _shape_forward(_query: Tensor, _key: Tensor, value: Tensor, *_: object) -> tuple[Tensor, Tensor]:
+    # All heads of a point lie side by side, as the linear layer behind wants them.
+    by_point = value.new_empty(value.shape[1], value.shape[0], value.shape[2])
+    return by_point.movedim(1, 0), value.new_empty(value.shape[:2])
+
+
+def _shape_backward(
+    _grad: Tensor,
+    _out: Tensor,
+    _total: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    place: Tensor | None,
+    *_: object,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    d_place = query.new_empty(0) if place is None else place.new_empty(place.shape)
+    return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape), d_place
+
+
+def _save(
+    ctx: torch.autograd.function.FunctionCtx, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]
+) -> None:
+    ctx.save_for_backward(*output, *inputs)
+
+
+def _count_flops(
+    query: torch.Size,
+    _key: torch.Size,
+    value: torch.Size,
+    place: torch.Size | None,
+    _step: torch.Size | None,
+    query_order: torch.Size,
+    _key_order: torch.Size,
+    position: torch.Size,
+    *_: object,
+    **__: object,
+) -> int:
+    """Two operations a multiply-add, for torch's counter: S² products of M+P and V columns a block."""
+    n_tables, n_heads, _n = query_order
+    n_blocks, size = position
+    dim = query[-1] + (place[-2] if place is not None else 0)
+    return int(2 * n_tables * n_heads * n_blocks * size**2 * (dim + value[-1]))
