@@ -151,22 +151,35 @@ struct Backward {
 };
 
 // Each kind of processor has its own copy of the loops; what it is given to do is the same.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_CHOICE
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
+#endif
 namespace avx512 {
 constexpr int LANES = 16, STRIP = 8;
 #include "native_blocks.h"
 } // namespace avx512
+#ifdef __clang__
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
 #pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
+#endif
 namespace avx2 {
 constexpr int LANES = 8, STRIP = 4;
 #include "native_blocks.h"
 } // namespace avx2
+#ifdef __clang__
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
-#define HAS_CHOICE
+#endif
 #endif
 namespace any {
 constexpr int LANES = 4, STRIP = 4;

@@ -3,8 +3,8 @@
    native.cpp includes this once for every kind, in a namespace that has LANES (numbers in a register) and
    STRIP (queries that are worked on together, so that what is loaded of a key serves all of them).
 
-   Distances are sums of squared differences, not q·k − ½q² − ½k²: with trained ω coordinates reach 10⁴ and lie
-   close together, and float32 would lose what tells them apart.
+   Distances are sums of squared differences, not q·k − ½q² − ½k²: with trained ω coordinates reach 10⁴ and
+   lie close together, and float32 would lose what tells them apart.
 
    Axes: D dimensions of a query with its place, V of a value, S slots of a block; D and V are padded with
    zeros to whole registers, S to whole registers and strips. */
@@ -151,12 +151,19 @@ inline void pull_back_values(const Sizes &of, const BackwardTile &tile, int64_t 
 
 /* Rows and columns of a square of registers, exchanged: in halves, quarters, … of its side. */
 inline void turn_square(Vector (&square)[LANES]) {
+#ifdef __clang__
+    // It has no shuffle by a number of which it does not know that it is a constant.
+    float turned[LANES][LANES];
+    for (int i = 0; i < LANES; i++)
+        for (int lane = 0; lane < LANES; lane++) turned[lane][i] = square[i][lane];
+    for (int i = 0; i < LANES; i++) memcpy(&square[i], turned[i], sizeof square[i]);
+#else
     Integers lane;
     for (int i = 0; i < LANES; i++) lane[i] = i;
     for (int half = LANES / 2; half; half /= 2) {
         const Integers is_right = (lane & half) != 0;
-        const Integers upper = is_right ? lane - half + LANES : lane,
-                       lower = is_right ? lane + LANES : lane + half;
+        const Integers upper = is_right ? lane - half + LANES : lane;
+        const Integers lower = is_right ? lane + LANES : lane + half;
         for (int i = 0; i < LANES; i++)
             if (!(i & half)) {
                 const Vector above = square[i], below = square[i + half];
@@ -164,6 +171,7 @@ inline void turn_square(Vector (&square)[LANES]) {
                 square[i + half] = __builtin_shuffle(above, below, lower);
             }
     }
+#endif
 }
 
 /* (S, columns) to (columns, S). */
