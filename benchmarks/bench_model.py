@@ -6,9 +6,11 @@ With the published weights where they lie beside the checkout, else with random 
 from __future__ import annotations
 
 import math
+import multiprocessing
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor
@@ -17,12 +19,19 @@ from benchmarks import published_model
 from benchmarks.memory import added_bytes
 from benchmarks.ratio import Ratio, seconds
 from benchmarks.turns import time_in_turns
+from hepdata import open_dataset
+from hepdata.pipeline.run import SplitRule, build_dataset
+from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
+from hepdata.simulate.trackml_files import simulate_files
 from hept import HEPT, load_published
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT.parent / "shared" / "data" / "checkpoint" / "tracking-60k-model.pt"
 PICTURE = ROOT / "bench-results" / "model_scaling.png"
+CLOUDS = PICTURE.parent / "clouds"
 SIZES = (6_000, 60_000)
+# Hits of an event from which smaller clouds are cut.
+DENSE = 60_000
 # Points of a first, small pass that loads what torch loads only when it is used.
 WARM_UP = 200
 SCALING = tuple(2**i for i in range(10, 19))
@@ -126,20 +135,28 @@ def make_state() -> dict[str, Tensor]:
 
 
 def draw_cloud(n: int) -> tuple[Tensor, Tensor]:
-    """Ten hits a particle along straight lines from the origin: features (n, 15) and coordinates (n, 6)."""
-    generator = torch.Generator().manual_seed(n)
-    particle = torch.arange(n) // 10
-    n_particles = int(particle[-1]) + 1
-    eta = (torch.rand(n_particles, generator=generator) * 8 - 4)[particle]
-    phi = ((torch.rand(n_particles, generator=generator) * 2 - 1) * math.pi)[particle]
-    eta = eta + 0.01 * torch.randn(n, generator=generator)
-    phi = torch.remainder(phi + 0.01 * torch.randn(n, generator=generator) + math.pi, 2 * math.pi) - math.pi
-    r = 0.03 + 0.1 * (torch.arange(n) % 10)
-    z = (r * torch.sinh(eta)).clamp(-1.5, 1.5)
-    scaled = torch.stack([r, phi / math.pi, z, eta], 1)
-    plane = torch.stack([phi.cos() / r, phi.sin() / r], 1)
-    rest = torch.randn(n, 9, generator=generator)
-    return torch.cat([scaled, plane, rest], 1), torch.cat([torch.stack([eta, phi], 1), scaled], 1)
+    """The first hits of a simulated event: features (n, 15) and coordinates (n, 6)."""
+    path = CLOUDS / f"{n}.pt"
+    if not path.exists():
+        # Elsewhere, so that its memory is not there to be used again by what is measured.
+        process = multiprocessing.get_context("spawn").Process(target=save_cloud, args=(n, path))
+        process.start()
+        process.join()
+    features, coords = torch.load(path, weights_only=True)
+    return features, coords
+
+
+def save_cloud(n: int, path: Path) -> None:
+    """Simulate and build a dense event as a user would, and keep `n` neighbouring points of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        raw, out = Path(folder) / "raw", Path(folder) / "built"
+        simulate_files(raw, n_events=1, hits_per_event=max(DENSE, n), seed=1)
+        config = TrackingConfig(pairs=PairChoice("none"))
+        build_dataset(open_tracking(raw, config), out, splits=SplitRule(ranges=(("train", 0, 10**9),)))
+        batch = next(iter(open_dataset(out)["train"].loader(batch_size=1)))
+        # Points lie along a space-filling curve, the first ones in one corner of the plane.
+        torch.save((batch.features[:n].clone(), batch.coords[:n].clone()), path)
 
 
 def draw_scaling(times: list[float], memory: list[float]) -> None:

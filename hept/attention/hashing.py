@@ -102,7 +102,7 @@ def bucket_of_rank(rank: Tensor, n_ranks: Tensor, buckets: Tensor, clouds: Cloud
     per_bucket = torch.ceil(n_ranks.float() * buckets.float().reciprocal().unsqueeze(-1))  # (C, H, n_clouds)
     # Integers are divided ten times slower; from the middle between two ranks no rounding reaches a border.
     per_rank = clouds.spread(per_bucket.double().clamp(min=1).reciprocal())
-    return ((rank + 0.5) * per_rank).long()
+    return ((rank.double() + 0.5) * per_rank).long()
 
 
 def sort_by(code: Tensor, value: Tensor, *, n_codes: float) -> Tensor:

@@ -1,12 +1,14 @@
-/* Block attention of one head on a CPU, forward and backward: tensors of all heads enter, one head's part of
-   the results is filled. hept/attention/native.py calls it, and says what the numbers mean.
+/* Block attention on a CPU, forward and backward: tensors enter, the results are filled in. It is called by
+   hept/attention/native.py.
 
        w_ij = exp(−½‖q_i−k_j‖²)      [n_i, z_i] = Σ_j w_ij [v_j, 1]      out_i = n_i / z_i
 
    Axes: N points, H heads, C tables, M dimensions of a query, V of a value, P of a place, K blocks, S slots. */
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <dlfcn.h>
 #include <type_traits>
 
 namespace {
@@ -101,6 +103,9 @@ struct Tile {
     float *query, *key, *value; // (S, D), (S, D), (S, V)
     float *key_turned;          // (D, S)
     float *weight;              // (PADDED, S), of a strip
+    int64_t n_near = 0, n_near_registers = 0;
+    int32_t *near,
+        *near_registers; // keys that are near to the strip, and where the registers with such begin
 
     Tile(const Sizes &of, Memory &memory)
         : q_rows(memory.take_integers(of.padded_size)), k_rows(memory.take_integers(of.padded_size)),
@@ -108,7 +113,8 @@ struct Tile {
           key(memory.take(of.padded_size * of.padded_dim)),
           value(memory.take(of.padded_size * of.padded_values)),
           key_turned(memory.take(of.padded_dim * of.padded_size)),
-          weight(memory.take(PADDED * of.padded_size)) {}
+          weight(memory.take(PADDED * of.padded_size)), near(memory.take_integers(of.padded_size)),
+          near_registers(memory.take_integers(of.padded_size)) {}
 };
 
 struct BackwardTile : Tile {
@@ -154,7 +160,8 @@ struct Backward {
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_CHOICE
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))), apply_to = function)
+#pragma clang attribute push(                                                                                \
+    __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))), apply_to = function)
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
@@ -209,6 +216,29 @@ Loops choose_loops(int64_t most_lanes) {
 
 Loops LOOPS = choose_loops(PADDED);
 
+// Do the work of each head, some heads in each thread, as they ask for them.
+template <typename Work> void over_heads(int64_t n_heads, int64_t n_threads, Work work) {
+    struct Job {
+        Work &work;
+        int64_t n_heads;
+        std::atomic<int64_t> next_head{0}, next_thread{0};
+
+        static void run(void *self) {
+            Job &job = *static_cast<Job *>(self);
+            const int64_t thread = job.next_thread++;
+            for (int64_t head; (head = job.next_head++) < job.n_heads;) job.work(head, thread);
+        }
+    } job{work, n_heads};
+    // Threads of torch, by the OpenMP that it has loaded: others would have to share the processor with these,
+    // which stay awake for milliseconds after each operation. Without OpenMP, torch has no threads either.
+    using Parallel = void (*)(void (*)(void *), void *, unsigned, unsigned);
+    static const auto parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+    if (parallel && n_threads > 1)
+        parallel(Job::run, &job, static_cast<unsigned>(n_threads), 0);
+    else
+        Job::run(&job);
+}
+
 } // namespace
 
 extern "C" {
@@ -219,25 +249,33 @@ int64_t hept_limit_lanes(int64_t most_lanes) {
     return LOOPS.lanes;
 }
 
-// How many numbers of memory one call needs.
+// How many numbers of memory a thread needs.
 int64_t hept_count_room(const Shape *shape, int32_t is_backward) {
     const Sizes of(*shape);
     const Memory nowhere{nullptr};
     return is_backward ? Backward(of, Inputs{}, 0, nowhere).room : Forward(of, Inputs{}, 0, nowhere).room;
 }
 
-// Fill one head of the outputs (N, H, V) and of their normalisations (H, N).
+// Fill the outputs (N, H, V) and their normalisations (H, N). The room is for every thread.
 void hept_attend(
-    const Shape *shape, const Inputs *in, int64_t head, float epsilon, float *room, float *out,
+    const Shape *shape, const Inputs *in, int64_t n_threads, float epsilon, float *room, float *out,
     float *total) {
-    LOOPS.attend(Sizes(*shape), *in, head, epsilon, room, out, total);
+    const Sizes of(*shape);
+    const int64_t size = hept_count_room(shape, false);
+    over_heads(of.n_heads, n_threads, [&](int64_t head, int64_t thread) {
+        LOOPS.attend(of, *in, head, epsilon, room + thread * size, out, total);
+    });
 }
 
-// Fill one head of the gradients from that of the outputs (N, H, V), the outputs and their normalisations.
+// Fill the gradients from that of the outputs (N, H, V), the outputs and their normalisations.
 void hept_pull_back(
-    const Shape *shape, const Inputs *in, int64_t head, const float *grad, const float *out,
+    const Shape *shape, const Inputs *in, int64_t n_threads, const float *grad, const float *out,
     const float *total, float *room, const Gradients *into) {
-    LOOPS.pull_back(Sizes(*shape), *in, head, grad, out, total, room, *into);
+    const Sizes of(*shape);
+    const int64_t size = hept_count_room(shape, true);
+    over_heads(of.n_heads, n_threads, [&](int64_t head, int64_t thread) {
+        LOOPS.pull_back(of, *in, head, grad, out, total, room + thread * size, *into);
+    });
 }
 
 } // extern "C"

@@ -1,7 +1,7 @@
 """Block attention in compiled loops, for float32 on a CPU: nothing larger than a block's rows is in the way.
 
 The loops (native.cpp) are compiled where the package is installed, if there is a compiler. They are called
-with addresses and without Python's lock, some heads in each thread.
+with addresses, and do some heads in each of torch's threads.
 
 Axes: N points, H heads, C tables, M dimensions of a query, V of a value, P of a place, K blocks, S slots.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -18,7 +17,6 @@ from torch import Tensor
 from hept.attention.eager import EPSILON
 from hept.attention.operators import define_attention
 from hept.attention.rows import Layout, Rows
-from hept.threads import count_workers, share_out
 
 SIZES = "n_heads", "n_points", "n_tables", "query_dim", "place_dim", "n_values", "n_blocks", "block_size"
 INPUTS = "query", "key", "value", "place", "query_order", "key_order", "position", "is_filled"
@@ -89,7 +87,8 @@ def compute_forward(rows: Rows, layout: Layout, out: Tensor, total: Tensor) -> N
     """Fill outputs (H, N, V), in memory (N, H, V), and normalisations (H, N)."""
     call = _Call(rows, layout)
     to = out.movedim(0, 1).data_ptr(), total.data_ptr()
-    call.over_heads("hept_attend", lambda room: (layout.n_tables * EPSILON, room, *to), is_backward=False)
+    room = call.make_room(is_backward=False)
+    call.library.hept_attend(*call.inputs, layout.n_tables * EPSILON, room.data_ptr(), *to)
 
 
 def compute_backward(
@@ -98,46 +97,39 @@ def compute_backward(
     """Fill the gradients of queries, keys, values and places from that of the outputs."""
     call = _Call(rows, layout)
     at_output = grad.movedim(0, 1).contiguous(), out.movedim(0, 1).contiguous(), total.contiguous()
-    addresses = [each.data_ptr() for each in at_output]
     place = into.place if into.place is not None else into.query
     grads = _Gradients(*(each.data_ptr() for each in (into.query, into.key, into.value, place)))
-    call.over_heads("hept_pull_back", lambda room: (*addresses, room, grads), is_backward=True)
+    room = call.make_room(is_backward=True)
+    addresses = (each.data_ptr() for each in (*at_output, room))
+    call.library.hept_pull_back(*call.inputs, *addresses, grads)
 
 
 class _Call:
-    """Sizes and addresses of the tensors, which it keeps."""
+    """The first arguments of a call, and the tensors whose memory they are.
+
+    Attributes:
+        library: Compiled loops.
+        inputs: Sizes, addresses, and the number of threads.
+    """
 
     def __init__(self, rows: Rows, layout: Layout) -> None:
-        blocks, orders = layout.blocks, (layout.query_order.int(), layout.key_order.int())
+        assert _library is not None
+        self.library, blocks = _library, layout.blocks
         n_heads, n_points, query_dim = rows.query.shape
         of_points = n_heads, n_points, layout.n_tables, query_dim, rows.n_places, rows.value.shape[-1]
-        self.shape = _Shape(*of_points, *blocks.position.shape)
         place = rows.place if rows.place is not None else rows.query
+        orders = layout.query_order.int(), layout.key_order.int()
         tensors = rows.query, rows.key, rows.value, place, *orders, blocks.position, blocks.is_filled
-        self.tensors = [each.contiguous() for each in tensors]
-        self.inputs = _Inputs(*(each.data_ptr() for each in self.tensors))
+        self._tensors = [each.contiguous() for each in tensors]
+        self._shape = _Shape(*of_points, *blocks.position.shape)
+        self._n_threads = max(1, min(torch.get_num_threads(), n_heads))
+        addresses = _Inputs(*(each.data_ptr() for each in self._tensors))
+        self.inputs = self._shape, addresses, self._n_threads
 
-    def over_heads(self, name: str, rest: Callable[[int], tuple[object, ...]], *, is_backward: bool) -> None:
-        """Call a function for each head, some heads in each thread.
-
-        Args:
-            name: Of the function.
-            rest: Its last arguments, from the address of memory that the thread has to itself.
-            is_backward: Which pass the memory is for.
-        """
-        library = _library
-        assert library is not None
-        n_heads, cpu = self.shape.n_heads, torch.device("cpu")
-        size = library.hept_count_room(self.shape, is_backward)
-        rooms = [torch.empty(size, dtype=torch.float32) for _ in range(count_workers(n_heads, cpu))]
-        free = list(rooms)
-
-        def do_some(heads: Iterable[int]) -> None:
-            last = rest(free.pop().data_ptr())
-            for head in heads:
-                getattr(library, name)(self.shape, self.inputs, head, *last)
-
-        share_out(do_some, n_heads, cpu)
+    def make_room(self, *, is_backward: bool) -> Tensor:
+        """Memory for all threads."""
+        size = self.library.hept_count_room(self._shape, is_backward)
+        return torch.empty(self._n_threads * size, dtype=torch.float32)
 
 
 _attend = define_attention("native_attention", compute_forward, compute_backward)

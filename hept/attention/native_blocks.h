@@ -28,10 +28,9 @@ inline Vector all(float x) {
 inline Vector exponential(Vector x) {
     const float to_integer = 12582912.0f; // 1.5·2²³: a number added to it loses its fraction
     const Vector shifted = x * 1.44269504f + to_integer, n = shifted - to_integer;
-    const Vector r =
-        x - n * 0.693359375f + n * 2.12194440e-4f; // ln 2 in two parts; n times the first is exact
-    Vector sum = r * (1.0f / 5040) + 1.0f / 720;
-    sum = sum * r + 1.0f / 120;
+    // ln 2 in two parts: n times the first is exact.
+    const Vector r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    Vector sum = r * (1.0f / 720) + 1.0f / 120;
     sum = sum * r + 1.0f / 24;
     sum = sum * r + 1.0f / 6;
     sum = sum * r + 0.5f;
@@ -41,51 +40,73 @@ inline Vector exponential(Vector x) {
         reinterpret_cast<Integers>(sum) + (reinterpret_cast<Integers>(shifted) << 23));
 }
 
-/* Call work<2>(c) for two registers of columns at a time, and work<1>(c) for one that is left: what is loaded
-   for a query then serves two of them. */
-template <typename Work> inline void over_columns(int64_t n_columns, Work work) {
-    int64_t c = 0;
-    for (; c + LANES < n_columns; c += 2 * LANES) work(c, std::integral_constant<int, 2>());
-    if (c < n_columns) work(c, std::integral_constant<int, 1>());
+/* Call work(w, 2) for two of n registers at a time and work(w, 1) for one that is left: what is loaded for a
+   query then serves two of them. */
+template <typename Work> inline void by_two(int64_t n, Work work) {
+    for (int64_t w = 0; w + 1 < n; w += 2) work(w, std::integral_constant<int, 2>());
+    if (n % 2) work(n - 1, std::integral_constant<int, 1>());
 }
 
-/* Kernel values (STRIP, S) of the queries from `first` on and the keys of the block; NaN stays NaN. */
-inline void weigh(const Sizes &of, const Tile &tile, int64_t first) {
+/* Note which keys of a register are near to any query of a strip; whatever is no number counts as near. */
+inline void note_near(Tile &tile, int64_t begin, const Vector (&squares)[STRIP]) {
+    Vector nearest = squares[0], zero = {};
+    for (int i = 0; i < STRIP; i++) {
+        nearest = squares[i] < nearest ? squares[i] : nearest;
+        zero += 0.0f * squares[i];
+    }
+    const Integers is_far = (nearest > -2 * LEAST_LOGIT) & (zero == 0.0f);
+    const int64_t before = tile.n_near;
+    for (int64_t j = begin; j < begin + LANES && j < tile.length; j++) {
+        tile.near[tile.n_near] = static_cast<int32_t>(j);
+        tile.n_near += is_far[j - begin] == 0;
+    }
+    if (tile.n_near > before) tile.near_registers[tile.n_near_registers++] = static_cast<int32_t>(begin);
+}
+
+/* Kernel values (STRIP, S) of the queries from `first` on and the keys of the block. They are computed where
+   a key is near: with trained weights, up to half of the keys are so far away that they count for nothing. */
+inline void weigh(const Sizes &of, Tile &tile, int64_t first) {
     const int64_t dim = of.padded_dim, size = of.padded_size;
     const float *query = tile.query + first * dim;
     const Vector least = all(LEAST_LOGIT);
-    over_columns(tile.length, [&](int64_t begin, auto width) {
-        Vector sum[width][STRIP] = {};
-        for (int64_t d = 0; d < of.dim; d++) {
+    tile.n_near = tile.n_near_registers = 0;
+    by_two((tile.length + LANES - 1) / LANES, [&](int64_t begin, auto width) {
+        const float *keys = tile.key_turned + begin * LANES;
+        Vector squares[width][STRIP] = {};
+        for (int64_t d = 0; d < of.dim; d++)
             for (int i = 0; i < STRIP; i++) {
                 const Vector mine = all(query[i * dim + d]);
                 for (int w = 0; w < width; w++) {
-                    const Vector difference = at(tile.key_turned + d * size + begin + w * LANES) - mine;
-                    sum[w][i] += difference * difference;
+                    const Vector difference = at(keys + d * size + w * LANES) - mine;
+                    squares[w][i] += difference * difference;
                 }
             }
-        }
-        for (int w = 0; w < width; w++)
-            for (int i = 0; i < STRIP; i++) {
-                const Vector logit = -0.5f * sum[w][i];
-                at(tile.weight + i * size + begin + w * LANES) = exponential(logit < least ? least : logit);
+        for (int w = 0; w < width; w++) {
+            const int64_t before = tile.n_near_registers, here = (begin + w) * LANES;
+            note_near(tile, here, squares[w]);
+            for (int i = 0; i < STRIP && tile.n_near_registers > before; i++) {
+                const Vector logit = -0.5f * squares[w][i];
+                at(tile.weight + i * size + here) = exponential(logit < least ? least : logit);
             }
+        }
     });
 }
 
 /* Σ_j w_ij [v_j, 1] of a strip, added to the rows of its queries. */
 inline void add_values(const Sizes &of, const Tile &tile, int64_t first, float *sums) {
     const int64_t n_columns = of.padded_values, size = of.padded_size;
-    over_columns(n_columns, [&](int64_t begin, auto width) {
+    by_two(n_columns / LANES, [&](int64_t begin, auto width) {
+        const float *values = tile.value + begin * LANES;
         Vector sum[width][STRIP] = {};
-        for (int64_t j = 0; j < tile.length; j++)
+        for (int64_t n = 0; n < tile.n_near; n++) {
+            const int64_t j = tile.near[n];
             for (int i = 0; i < STRIP; i++)
                 for (int w = 0; w < width; w++)
-                    sum[w][i] +=
-                        tile.weight[i * size + j] * at(tile.value + j * n_columns + begin + w * LANES);
+                    sum[w][i] += tile.weight[i * size + j] * at(values + j * n_columns + w * LANES);
+        }
         for (int i = 0; i < STRIP && first + i < tile.length; i++)
             for (int w = 0; w < width; w++)
-                at(sums + tile.q_rows[first + i] * n_columns + begin + w * LANES) += sum[w][i];
+                at(sums + tile.q_rows[first + i] * n_columns + (begin + w) * LANES) += sum[w][i];
     });
 }
 
@@ -94,16 +115,16 @@ inline void pull_back_weights(const Sizes &of, const BackwardTile &tile, int64_t
     const int64_t n_columns = of.padded_values, size = of.padded_size;
     const float *d_sums = tile.d_sums + first * n_columns;
     const Vector least = exponential(all(LEAST_LOGIT));
-    over_columns(tile.length, [&](int64_t begin, auto width) {
+    by_two(tile.n_near_registers, [&](int64_t n, auto width) {
+        const int32_t *begin = tile.near_registers + n;
         Vector sum[width][STRIP] = {};
         for (int64_t c = 0; c <= of.n_values; c++)
             for (int i = 0; i < STRIP; i++)
                 for (int w = 0; w < width; w++)
-                    sum[w][i] +=
-                        d_sums[i * n_columns + c] * at(tile.value_turned + c * size + begin + w * LANES);
+                    sum[w][i] += d_sums[i * n_columns + c] * at(tile.value_turned + c * size + begin[w]);
         for (int w = 0; w < width; w++)
             for (int i = 0; i < STRIP; i++) {
-                const int64_t here = i * size + begin + w * LANES;
+                const int64_t here = i * size + begin[w];
                 at(tile.d_logit + here) = sum[w][i] * (at(tile.weight + here) - least);
             }
     });
@@ -115,7 +136,8 @@ inline void pull_back_logits(const Sizes &of, const BackwardTile &tile, int64_t 
     for (int64_t d = 0; d < dim; d += LANES) {
         Vector query[STRIP], sum[STRIP] = {};
         for (int i = 0; i < STRIP; i++) query[i] = at(tile.query + (first + i) * dim + d);
-        for (int64_t j = 0; j < tile.length; j++) {
+        for (int64_t n = 0; n < tile.n_near; n++) {
+            const int64_t j = tile.near[n];
             const Vector key = at(tile.key + j * dim + d);
             Vector d_key = at(tile.d_key + j * dim + d);
             for (int i = 0; i < STRIP; i++) {
@@ -134,17 +156,19 @@ inline void pull_back_logits(const Sizes &of, const BackwardTile &tile, int64_t 
 /* Σ_i w_ij dn_i of a strip, added to the block's values. */
 inline void pull_back_values(const Sizes &of, const BackwardTile &tile, int64_t first) {
     const int64_t n_columns = of.padded_values, size = of.padded_size;
-    over_columns(n_columns, [&](int64_t begin, auto width) {
+    by_two(n_columns / LANES, [&](int64_t begin, auto width) {
+        const float *of_strip = tile.d_sums + first * n_columns + begin * LANES;
         Vector d_sums[width][STRIP];
         for (int w = 0; w < width; w++)
-            for (int i = 0; i < STRIP; i++)
-                d_sums[w][i] = at(tile.d_sums + (first + i) * n_columns + begin + w * LANES);
-        for (int64_t j = 0; j < tile.length; j++) {
+            for (int i = 0; i < STRIP; i++) d_sums[w][i] = at(of_strip + i * n_columns + w * LANES);
+        for (int64_t n = 0; n < tile.n_near; n++) {
+            const int64_t j = tile.near[n];
+            float *into = tile.d_value + j * n_columns + begin * LANES;
             Vector sum[width];
-            for (int w = 0; w < width; w++) sum[w] = at(tile.d_value + j * n_columns + begin + w * LANES);
+            for (int w = 0; w < width; w++) sum[w] = at(into + w * LANES);
             for (int i = 0; i < STRIP; i++)
                 for (int w = 0; w < width; w++) sum[w] += tile.weight[i * size + j] * d_sums[w][i];
-            for (int w = 0; w < width; w++) at(tile.d_value + j * n_columns + begin + w * LANES) = sum[w];
+            for (int w = 0; w < width; w++) at(into + w * LANES) = sum[w];
         }
     });
 }

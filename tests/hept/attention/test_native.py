@@ -104,6 +104,12 @@ def test_any_shape(seed, **shape):
 
 
 @needs_loops
+@pytest.mark.parametrize("scale", [3.0, 10.0, 100.0])
+def test_keys_that_are_far_from_some_queries_or_all(lanes, scale):
+    assert_same(*draw([300], block=60, scale=scale))
+
+
+@needs_loops
 def test_far_places_that_differ_little_keep_their_difference(lanes):
     rows, layout = draw([200], block=40)
     # Places of float32 near 20,000, two thousandths apart.
@@ -139,6 +145,15 @@ def test_what_is_not_a_number_stays_in_its_blocks(lanes):
     after = attend_native(rows, layout)
     assert after[:, 3].isnan().all()
     assert torch.equal(before[:, 60:], after[:, 60:])
+
+
+@needs_loops
+def test_what_is_not_a_number_is_seen_among_keys_that_are_far(lanes):
+    rows, layout = draw([60], block=30, tables=1, scale=1000.0)
+    rows.query[:, 10:30] = torch.nan
+    out = attend_native(rows, layout)
+    assert out[:, 10:30].isnan().all()
+    assert out[:, 30:].isfinite().all()
 
 
 @needs_loops
