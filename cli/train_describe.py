@@ -38,6 +38,7 @@ def command(model: str, points: tuple[int, ...], overrides: tuple[str, ...], jso
       hept-train describe tracking-60k
       hept-train describe runs/a --points 10000 --json cost.json
     """
+    from hept.attention.native import count_lanes
     from hept.flops import count_operations, count_parameters
 
     network, task, n_features, coords_dim = _find(model, list(overrides))
@@ -55,6 +56,8 @@ def command(model: str, points: tuple[int, ...], overrides: tuple[str, ...], jso
     for cost in costs:
         rows.append((f"GFLOPs at {cost.n_points:,} points", cost.total / 1e9))
         rows += [(f"  {part}", operations / 1e9) for part, operations in cost.parts.items()]
+    loops = f"compiled, {count_lanes()} numbers at a time" if count_lanes() else "in torch, not compiled"
+    rows.append(("attention on this CPU", loops))
     print_table(model, ("", "value"), rows)
     content = {
         "model": model,
@@ -65,6 +68,7 @@ def command(model: str, points: tuple[int, ...], overrides: tuple[str, ...], jso
         "flops": [
             {"n_points": cost.n_points, "gflops": cost.total / 1e9, "parts": cost.parts} for cost in costs
         ],
+        "compiled_lanes": count_lanes(),
     }
     write_json(json_path, content)
 

@@ -243,10 +243,19 @@ template <typename Work> void over_heads(int64_t n_heads, int64_t n_threads, Wor
 
 extern "C" {
 
-// From now on use loops of so many lanes at most; returns how many they have.
-int64_t hept_limit_lanes(int64_t most_lanes) {
-    LOOPS = choose_loops(most_lanes);
+// Changes with what follows, so that other versions of native.py do not call it.
+int64_t hept_interface() {
+    return 1;
+}
+
+// How many numbers the loops in use take at a time.
+int64_t hept_count_lanes() {
     return LOOPS.lanes;
+}
+
+// Use loops of so many lanes at most, as an older processor would.
+void hept_limit_lanes(int64_t most_lanes) {
+    LOOPS = choose_loops(most_lanes);
 }
 
 // How many numbers of memory a thread needs.

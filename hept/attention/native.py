@@ -18,6 +18,8 @@ from hept.attention.eager import EPSILON
 from hept.attention.operators import define_attention
 from hept.attention.rows import Layout, Rows
 
+# Of native.cpp, which has to be compiled again where it differs.
+INTERFACE = 1
 SIZES = "n_heads", "n_points", "n_tables", "query_dim", "place_dim", "n_values", "n_blocks", "block_size"
 INPUTS = "query", "key", "value", "place", "query_order", "key_order", "position", "is_filled"
 
@@ -41,12 +43,16 @@ def _load_library() -> ctypes.CDLL | None:
         return None
     try:
         library = ctypes.CDLL(found.origin)
-    except OSError:
-        # Made for another kind of machine.
+        is_ours = library.hept_interface() == INTERFACE
+    except (OSError, AttributeError):
+        # Made for another kind of machine, or long ago.
+        return None
+    if not is_ours:
         return None
     pointer, integer = ctypes.c_void_p, ctypes.c_int64
     shape, inputs, gradients = (ctypes.POINTER(each) for each in (_Shape, _Inputs, _Gradients))
-    library.hept_limit_lanes.argtypes, library.hept_limit_lanes.restype = [integer], integer
+    library.hept_count_lanes.restype = integer
+    library.hept_limit_lanes.argtypes, library.hept_limit_lanes.restype = [integer], None
     library.hept_count_room.argtypes = [shape, ctypes.c_int32]
     library.hept_attend.argtypes = [shape, inputs, integer, ctypes.c_float, pointer, pointer, pointer]
     library.hept_pull_back.argtypes = [shape, inputs, integer, *[pointer] * 4, gradients]
@@ -58,9 +64,15 @@ def _load_library() -> ctypes.CDLL | None:
 _library = _load_library()
 
 
-def limit_lanes(most: int) -> int:
-    """Use loops for registers of so many numbers at most, as an older processor would; how many they have."""
-    return int(_library.hept_limit_lanes(most)) if _library is not None else 0
+def count_lanes() -> int:
+    """How many numbers the loops take at a time, 0 where there are none."""
+    return int(_library.hept_count_lanes()) if _library is not None else 0
+
+
+def limit_lanes(most: int) -> None:
+    """Use loops of so many lanes at most, as an older processor would."""
+    if _library is not None:
+        _library.hept_limit_lanes(most)
 
 
 def can_attend(rows: Rows) -> bool:
