@@ -64,7 +64,7 @@ inline void note_near(Tile &tile, int64_t begin, const Vector (&squares)[STRIP])
 }
 
 /* Kernel values (STRIP, S) of the queries from `first` on and the keys of the block. They are computed where
-   a key is near: with trained weights, up to half of the keys are so far away that they count for nothing. */
+   a key is near: to trained weights, many of the keys are so far away that they count for nothing. */
 inline void weigh(const Sizes &of, Tile &tile, int64_t first) {
     const int64_t dim = of.padded_dim, size = of.padded_size;
     const float *query = tile.query + first * dim;

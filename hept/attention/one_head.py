@@ -149,20 +149,19 @@ def _take_head(rows: Rows, head: int) -> tuple[Rows, int, list[int]]:
     """
     dtype, n_places = rows.query.dtype, rows.n_places
     n_sharp, order = 0, list(range(n_places))
-    if dtype == torch.float64 or rows.place is None:
-        # Nothing lies far from 0 but places, and float64 needs no grid for those.
-        pass
-    elif rows.step is None:
+    # Nothing lies far from 0 but places, and float64 needs no grid for those.
+    far = rows.place if dtype != torch.float64 else None
+    if far is not None and rows.step is None:
         dtype = torch.float64
-    elif type(rows.step) is Tensor and rows.step.device.type == "cpu":
+    elif far is not None and type(rows.step) is Tensor and rows.step.device.type == "cpu":
         # NaN too: a point that has no place is to disturb its blocks only, not its cloud.
         if not float(rows.step[head].max()) <= LARGEST_STEP:
             dtype = torch.float64
         else:
-            reach = rows.place[head].abs().amax(1).tolist()
+            reach = far[head].abs().amax(1).tolist()
             order.sort(key=lambda i: is_negligible(reach[i], n_places))
             n_sharp = sum(not is_negligible(each, n_places) for each in reach)
-    else:
+    elif far is not None:
         # Asking a GPU would make it wait; an outlier costs precision there.
         n_sharp = n_places
     place = rows.place[head].to(dtype) if rows.place is not None else None
