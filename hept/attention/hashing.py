@@ -100,7 +100,9 @@ def bucket_of_rank(rank: Tensor, n_ranks: Tensor, buckets: Tensor, clouds: Cloud
     """
     # The published weights were trained with sizes of float32, by multiplication: ⌈n · (1/B)⌉.
     per_bucket = torch.ceil(n_ranks.float() * buckets.float().reciprocal().unsqueeze(-1))  # (C, H, n_clouds)
-    # Integers are divided ten times slower; from the middle between two ranks no rounding reaches a border.
+    if rank.device.type != "cpu":
+        return rank // clouds.spread(per_bucket.long().clamp(min=1))
+    # A CPU divides integers ten times slower; from the middle between two ranks no rounding reaches a border.
     per_rank = clouds.spread(per_bucket.double().clamp(min=1).reciprocal())
     return ((rank.double() + 0.5) * per_rank).long()
 
@@ -134,15 +136,19 @@ def order_rows(code: Tensor, value: Tensor) -> Tensor:
     if code_bits + 32 + index_bits > 63:
         return torch.sort((code << 32).add_(_ascending_bits(value)), dim=-1, stable=True).indices
     # With the place in its lowest bits a key needs no index beside it, and no two are equal.
-    packed = (code << 32 + index_bits).add_(_ascending_bits(value), alpha=2**index_bits).add_(torch.arange(n))
+    packed = code.contiguous() << 32 + index_bits
+    packed.add_(_ascending_bits(value), alpha=2**index_bits).add_(torch.arange(n))
     sort_rows(packed)
     return packed.bitwise_and_(2**index_bits - 1)
 
 
 def sort_rows(key: Tensor) -> None:
-    """Sort integers (..., N) on a CPU along the last axis, in place."""
+    """Sort integers (..., N) that are contiguous on a CPU along the last axis, in place."""
+    if key.numel() == 0:
+        return
+    flat = key.view(-1, key.shape[-1])
     try:
-        rows = key.view(-1, key.shape[-1]).numpy()
+        rows = flat.numpy()
     except RuntimeError:
         # This torch was installed without NumPy.
         key.copy_(torch.sort(key, dim=-1).values)

@@ -17,6 +17,8 @@ namespace {
 constexpr int64_t PADDED = 16;
 // Its exponential is a normal number still: less would be subnormal, which costs hundreds of cycles.
 constexpr float LEAST_LOGIT = -75.0f;
+// A little more than that exponential, 2.679·10⁻³³: a weight below is one of a kernel that is flat there.
+constexpr float FLAT_WEIGHT = 2.68e-33f;
 
 int64_t pad(int64_t n) {
     return (n + PADDED - 1) / PADDED * PADDED;
@@ -230,7 +232,7 @@ template <typename Work> void over_heads(int64_t n_heads, int64_t n_threads, Wor
         }
     } job{work, n_heads};
     // Threads of torch, by the OpenMP that it has loaded: others would have to share the processor with these,
-    // which stay awake for milliseconds after each operation. Without OpenMP, torch has no threads either.
+    // which stay awake for milliseconds after each operation. Where none is found, this thread does it all.
     using Parallel = void (*)(void (*)(void *), void *, unsigned, unsigned);
     static const auto parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
     if (parallel && n_threads > 1)

@@ -77,14 +77,21 @@ def limit_lanes(most: int) -> None:
 
 def can_attend(rows: Rows) -> bool:
     """Whether the compiled loops are there, and made for such rows."""
-    return _library is not None and rows.query.device.type == "cpu" and rows.query.dtype == torch.float32
+    tensors = rows.query, rows.key, rows.value, rows.place
+    return _library is not None and all(
+        each is None or (each.device.type == "cpu" and each.dtype == torch.float32) for each in tensors
+    )
 
 
 def attend_native(rows: Rows, layout: Layout) -> Tensor:
     """What `attend_eager` computes, in compiled loops; the same arguments and result.
 
+    Args:
+        rows: Queries, keys and values of the points, float32 on a CPU.
+        layout: Which of them share a block. Its orders must be permutations of the points, unchecked.
+
     Raises:
-        ValueError: Where there are no such loops.
+        ValueError: Where there are no such loops, or shapes do not fit together.
     """
     if not can_attend(rows):
         found = "no compiled part of hept" if _library is None else "one for float32 on a CPU"
@@ -92,6 +99,7 @@ def attend_native(rows: Rows, layout: Layout) -> Tensor:
             f"backend 'native': found {found}, got {rows.query.dtype} on {rows.query.device.type}; "
             "choose 'auto', or install hept where there is a C++ compiler"
         )
+    _check_shapes(rows, layout)
     return _attend(rows, layout)
 
 
@@ -116,6 +124,26 @@ def compute_backward(
     call.library.hept_pull_back(*call.inputs, *addresses, grads)
 
 
+def _check_shapes(rows: Rows, layout: Layout) -> None:
+    """The loops look at addresses only."""
+    n_heads, n_points, _ = rows.query.shape
+    of_place = rows.place.shape if rows.place is not None else (n_heads, 0, n_points)
+    orders = layout.query_order.shape, layout.key_order.shape
+    fits = (
+        rows.key.shape == rows.query.shape
+        and rows.value.shape[:2] == (n_heads, n_points)
+        and (of_place[0], of_place[2]) == (n_heads, n_points)
+        and orders == ((layout.n_tables, n_heads, n_points),) * 2
+        and layout.blocks.position.shape == layout.blocks.is_filled.shape
+    )
+    if not fits:
+        raise ValueError(
+            f"rows and layout: got queries {tuple(rows.query.shape)}, keys {tuple(rows.key.shape)}, values "
+            f"{tuple(rows.value.shape)}, places {tuple(of_place)}, orders {tuple(orders[0])} and "
+            f"{tuple(orders[1])}; need (H, N, M) twice, (H, N, V), (H, P, N) and (C, H, N) twice"
+        )
+
+
 class _Call:
     """The first arguments of a call, and the tensors whose memory they are.
 
@@ -131,7 +159,8 @@ class _Call:
         of_points = n_heads, n_points, layout.n_tables, query_dim, rows.n_places, rows.value.shape[-1]
         place = rows.place if rows.place is not None else rows.query
         orders = layout.query_order.int(), layout.key_order.int()
-        tensors = rows.query, rows.key, rows.value, place, *orders, blocks.position, blocks.is_filled
+        slots = blocks.position.long(), blocks.is_filled.bool()
+        tensors = rows.query, rows.key, rows.value, place, *orders, *slots
         self._tensors = [each.contiguous() for each in tensors]
         self._shape = _Shape(*of_points, *blocks.position.shape)
         self._n_threads = max(1, min(torch.get_num_threads(), n_heads))

@@ -36,8 +36,9 @@ inline Vector exponential(Vector x) {
     sum = sum * r + 0.5f;
     sum = sum * r + 1.0f;
     sum = sum * r + 1.0f;
-    return reinterpret_cast<Vector>(
-        reinterpret_cast<Integers>(sum) + (reinterpret_cast<Integers>(shifted) << 23));
+    // By a product, which keeps whatever is no number; 0x3f800000 is 1.
+    const Integers power = (reinterpret_cast<Integers>(shifted) << 23) + 0x3f800000;
+    return sum * reinterpret_cast<Vector>(power);
 }
 
 /* Call work(w, 2) for two of n registers at a time and work(w, 1) for one that is left: what is loaded for a
@@ -114,7 +115,6 @@ inline void add_values(const Sizes &of, const Tile &tile, int64_t first, float *
 inline void pull_back_weights(const Sizes &of, const BackwardTile &tile, int64_t first) {
     const int64_t n_columns = of.padded_values, size = of.padded_size;
     const float *d_sums = tile.d_sums + first * n_columns;
-    const Vector least = exponential(all(LEAST_LOGIT));
     by_two(tile.n_near_registers, [&](int64_t n, auto width) {
         const int32_t *begin = tile.near_registers + n;
         Vector sum[width][STRIP] = {};
@@ -125,7 +125,8 @@ inline void pull_back_weights(const Sizes &of, const BackwardTile &tile, int64_t
         for (int w = 0; w < width; w++)
             for (int i = 0; i < STRIP; i++) {
                 const int64_t here = i * size + begin[w];
-                at(tile.d_logit + here) = sum[w][i] * (at(tile.weight + here) - least);
+                const Vector weight = at(tile.weight + here);
+                at(tile.d_logit + here) = sum[w][i] * (weight < FLAT_WEIGHT ? Vector{} : weight);
             }
     });
 }

@@ -93,8 +93,9 @@ def define_attention(name: str, forward: Forward, backward: Backward) -> BlockAt
         ctx: torch.autograd.function.BackwardCFunction, grad: Tensor, _: Tensor
     ) -> tuple[Tensor | None, ...]:
         saved: tuple[Tensor | None, ...] = ctx.saved_tensors
+        _out, _total, _query, _key, _value, place, *others = saved
         *d_rows, d_place = pull_back(grad, *saved)
-        return (*d_rows, None if saved[5] is None else d_place, *[None] * 6)
+        return (*d_rows, d_place if place is not None else None, *(None for _ in others))
 
     attend.register_autograd(differentiate, setup_context=_save)
     register_flop_formula([getattr(torch.ops.hept, name)])(_count_flops)

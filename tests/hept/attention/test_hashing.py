@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hept import Clouds
+from hept.attention import hashing
 from hept.attention.hashing import (
     bucket_of_rank,
     draw_buckets,
@@ -27,7 +28,7 @@ VALUES = st.lists(
 
 # So few codes leave room for the place beside the hash, so few more do not, so many do not fit with the hash.
 @given(rows=VALUES, is_double=st.booleans(), n_codes=st.sampled_from([5, 2**30, 2**40]))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_sorting_by_tuples_is_that_of_python(rows, is_double, n_codes):
     code = torch.tensor([row[0] for row in rows])
     value = torch.tensor([row[1] for row in rows], dtype=torch.float64 if is_double else torch.float32)
@@ -43,11 +44,25 @@ def test_sorting_by_tuples_keeps_the_order_of_equals():
         assert sort_by(code, kind, n_codes=1).tolist() == list(range(50))
 
 
-def test_rows_are_sorted_in_place_each_by_itself():
+@pytest.mark.parametrize("worth", [1, 10**9])
+def test_rows_are_sorted_in_place_each_by_itself(monkeypatch, worth):
+    monkeypatch.setattr(hashing, "WORTH_A_THREAD", worth)
     key = torch.randint(-(2**62), 2**62, (3, 2, 40), generator=torch.Generator().manual_seed(0))
     expected = key.sort().values
     sort_rows(key)
     assert torch.equal(key, expected)
+
+
+def test_codes_may_lie_in_memory_in_any_way():
+    generator = torch.Generator().manual_seed(0)
+    code, value = (
+        torch.randint(0, 9, (3, 4, 50), generator=generator),
+        torch.randn(3, 4, 50, generator=generator),
+    )
+    expected = sort_by(code, value, n_codes=9)
+    turned = sort_by(code.movedim(0, 1).contiguous().movedim(0, 1), value.mT.contiguous().mT, n_codes=9)
+    assert torch.equal(turned, expected)
+    assert sort_by(code[..., :0], value[..., :0], n_codes=9).shape == (3, 4, 0)
 
 
 def test_a_hash_in_a_far_region_keeps_its_digits():
@@ -79,7 +94,7 @@ def test_a_circle_cut_elsewhere_counts_from_there():
 
 
 @given(n=st.integers(1, 500), buckets=st.floats(1, 40))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_buckets_are_equal_and_not_more_than_asked(n, buckets):
     clouds = Clouds.from_offsets(torch.tensor([0, n]), n)
     bucket = bucket_of_rank(torch.arange(n), clouds.sizes, torch.tensor([[buckets]]), clouds)[0, 0]
@@ -87,6 +102,15 @@ def test_buckets_are_equal_and_not_more_than_asked(n, buckets):
     counts = bucket.bincount()
     assert (counts[:-1] == counts[0]).all()
     assert counts[-1] <= counts[0]
+
+
+@pytest.mark.parametrize("buckets", [1.0, 2.7, 7.3, 53.1, 999.9])
+def test_buckets_are_those_of_whole_numbers(buckets):
+    n = 100_003
+    clouds = Clouds.from_offsets(torch.tensor([0, n]), n)
+    rank = torch.arange(n)
+    bucket = bucket_of_rank(rank, clouds.sizes, torch.tensor([[buckets]]), clouds)[0, 0]
+    assert torch.equal(bucket, rank // math.ceil(n / buckets))
 
 
 @pytest.mark.parametrize("n_codes", [1, 2, 3])

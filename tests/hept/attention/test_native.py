@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -85,7 +87,7 @@ def test_rows_of_any_width(lanes, dim, place, values):
 
 
 @needs_loops
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     sizes=st.lists(st.integers(0, 60), min_size=1, max_size=4).filter(any),
     dim=st.integers(1, 40),
@@ -139,7 +141,9 @@ def test_far_from_all_keys_is_far_from_nothing(lanes):
 @needs_loops
 def test_what_is_not_a_number_stays_in_its_blocks(lanes):
     rows, layout = draw([60, 40], block=20)
-    rows.query[:, 3], rows.key[:, 9], rows.value[:, 12] = (torch.nan,) * 3
+    # One of many that are not a number, and not the usual one.
+    rows.query[:, 3] = torch.tensor(0x7FC00001, dtype=torch.int32).view(torch.float32)
+    rows.key[:, 9], rows.value[:, 12] = torch.nan, torch.nan
     before = attend_native(draw([60, 40], block=20)[0], layout)
     after = attend_native(rows, layout)
     assert after[:, 3].isnan().all()
@@ -173,6 +177,27 @@ def test_threads_change_nothing():
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
+
+
+@needs_loops
+def test_what_does_not_fit_together_is_refused():
+    rows, layout = draw([50])
+    for wrong in (
+        Rows(rows.query, rows.key[:, :49], rows.value, rows.place),
+        Rows(rows.query, rows.key, rows.value[:1], rows.place),
+        Rows(rows.query, rows.key, rows.value, rows.place.mT),
+    ):
+        with pytest.raises(ValueError, match=r"got queries \(2, 50, 5\), .*need \(H, N, M\) twice"):
+            attend_native(wrong, layout)
+
+
+@needs_loops
+@pytest.mark.parametrize("which", ["key", "value", "place"])
+def test_rows_of_several_precisions_are_left_to_torch(which):
+    rows, layout = draw([50])
+    mixed = replace(rows, **{which: getattr(rows, which).double()})
+    assert not can_attend(mixed)
+    assert torch.allclose(attend_auto(mixed, layout).float(), attend_native(rows, layout), atol=1e-5)
 
 
 @needs_loops
