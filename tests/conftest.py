@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from hepdata.cloud import PairList, PointCloud
 from hepdata.schema import SCHEMAS
@@ -18,6 +19,10 @@ from hepdata.storage.parquet import write_shard
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("without a clock", deadline=None)
+settings.load_profile("without a clock")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

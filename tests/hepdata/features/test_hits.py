@@ -17,7 +17,7 @@ def hits_at(x, y, z):
 
 
 @given(x=coordinate, y=coordinate, z=coordinate)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_positions_agree_with_an_independent_package(x, y, z):
     located = locate_hits(hits_at([x], [y], [z]), "event 1")
     other = vector.obj(x=x, y=y, z=z)

@@ -152,7 +152,7 @@ def content(cloud, *, without=("index_in_source",)):
     return sorted(zip(*(cloud.columns[name].tolist() for name in names), strict=True))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_order_in_the_file_does_not_matter(seed):
     table = make_table(sizes=(60,))
@@ -168,7 +168,7 @@ def test_order_in_the_file_does_not_matter(seed):
     np.testing.assert_array_equal(order[second.index_in_source], first.index_in_source)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.floats(-10, 10))
 def test_rotation_changes_only_what_turns(angle):
     table = make_table(sizes=(60,))

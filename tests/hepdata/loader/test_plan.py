@@ -19,7 +19,7 @@ plans = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(settings_=plans, world_size=st.integers(1, 5), epoch=st.integers(0, 3))
 def test_every_cloud_once_and_equal_steps(settings_, world_size, epoch):
     n_clouds = sum(settings_["shard_rows"])
@@ -56,7 +56,7 @@ def test_rest_is_spread_over_ranks(n, batch_size, world_size, sizes):
     assert plan.batch_sizes().tolist() == sizes
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     rows=st.lists(st.integers(1, 20), min_size=1, max_size=6),
     buffer=st.integers(1, 200),

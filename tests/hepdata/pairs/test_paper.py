@@ -37,7 +37,7 @@ def test_negatives_equal_a_brute_force_search(noise, n_negatives):
 
 
 @given(seed=st.integers(0, 10_000), angle=st.floats(-20, 20))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_rotation_leaves_the_negatives_unchanged(seed, angle):
     eta, phi, particle_id = random_event(seed, n_points=150)
     turned = wrap_phi(phi + angle)
@@ -47,7 +47,7 @@ def test_any_rotation_leaves_the_negatives_unchanged(seed, angle):
 
 
 @given(data=st.data(), n_negatives=st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rules_hold_for_any_small_event(data, n_negatives):
     n_points = data.draw(st.integers(0, 30))
     values = st.lists(st.sampled_from([0.0, 0.25, -3.0, 3.1]), min_size=n_points, max_size=n_points)

@@ -72,7 +72,7 @@ def test_a_basket_is_read_once_for_neighbouring_ranges(pileup_file, monkeypatch)
     assert read == [(0, 10), (10, 12)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=6, unique=True),
     st.integers(0, 29),

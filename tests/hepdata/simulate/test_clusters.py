@@ -35,7 +35,7 @@ def test_a_track_leaves_the_cells_counted_by_hand():
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_cells_are_those_of_a_finely_sampled_track(seed):
     # Drawn from a seed, not as numbers: a track exactly along an edge belongs to the cells of either side.
     rng = np.random.default_rng(seed)

@@ -52,7 +52,7 @@ def test_a_positive_charge_turns_clockwise_in_a_field_along_z():
 
 
 @given(seed=st.integers(0, 1000), radius=st.floats(30, 200))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_helix_leaves_the_cylinder_at_the_azimuth_found(seed, radius):
     helices = draw_helices(seed)
     azimuth = azimuth_at_cylinder(helices, radius)
@@ -74,7 +74,7 @@ def test_a_soft_particle_never_reaches_a_far_cylinder():
 
 
 @given(seed=st.integers(0, 1000), alpha=st.floats(-4, 4), distance=st.floats(10, 200))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_crossings_of_upright_planes_lie_on_them(seed, alpha, distance):
     helices = draw_helices(seed)
     column = np.full((len(helices.phi), 1), alpha)

@@ -199,7 +199,7 @@ def test_hits_get_their_name_last(tmp_path):
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_rounding_agrees_with_printing(value):
     # Halves may go either way: the two need only be within a digit of the decimal text, and be short.
     rounded = float(round_significant(np.array([value]))[0])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hepdata.storage.checksum import sum_words
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(content=st.binary(min_size=1, max_size=40), place=st.integers(0, 39), flip=st.integers(1, 255))
 def test_any_changed_byte_changes_the_sum(content, place, flip):
     values = np.frombuffer(content, np.uint8).copy()

@@ -152,7 +152,7 @@ def assert_same(found, expected):
             np.testing.assert_array_equal(a, b)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shard=shards())
 def test_arrow_polars_and_duckdb_read_what_arrow_would_have_written(tmp_path_factory, shard):
     pl, duckdb = (
@@ -177,7 +177,7 @@ def test_arrow_polars_and_duckdb_read_what_arrow_would_have_written(tmp_path_fac
         )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(shard=shards())
 def test_the_index_is_what_the_pages_say(tmp_path_factory, shard):
     """Headers are read back by a parser of their own, and values by the package's reader."""

@@ -26,7 +26,7 @@ def names_of(schema, has_pairs):
     return [column.name for column in list_columns(schema, has_pairs)]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     sizes=st.lists(st.integers(0, 40), max_size=4),
     task=st.sampled_from(["tracking", "pileup"]),

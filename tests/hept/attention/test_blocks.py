@@ -17,7 +17,7 @@ def cut(sizes: list[int], block_size: int):
 
 
 @given(sizes=SIZES, block_size=st.integers(1, 12))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_every_point_has_one_slot_in_a_block_of_its_cloud(sizes, block_size):
     clouds, blocks = cut(sizes, block_size)
     filled = blocks.position[blocks.is_filled]
@@ -32,7 +32,7 @@ def test_every_point_has_one_slot_in_a_block_of_its_cloud(sizes, block_size):
 
 
 @given(sizes=SIZES, block_size=st.integers(1, 12))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_blocks_of_a_cloud_are_few_and_of_equal_length(sizes, block_size):
     clouds, blocks = cut(sizes, block_size)
     lengths = blocks.is_filled.sum(1)

@@ -126,7 +126,7 @@ def test_random_negatives_are_those_of_the_draw(make_cloud, make_rows, literal, 
 
 
 @given(seed=st.integers(0, 1000), shift=st.floats(-3, 3))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_loss_ignores_order_of_points_and_place_of_the_origin(seed, shift):
     from_seed = torch.Generator().manual_seed(seed)
     n = 40

@@ -18,7 +18,7 @@ def test_hand_counted():
 
 
 @given(seed=st.integers(0, 1000), n=st.integers(2, 60), levels=st.sampled_from([2, 5, 1000]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_agrees_with_scikit_learn(seed, n, levels):
     rng = np.random.default_rng(seed)
     labels = rng.random(n) < 0.4

@@ -82,7 +82,7 @@ def test_no_query_is_not_a_number():
 
 
 @given(seed=st.integers(0, 500), n=st.integers(2, 90), levels=st.integers(1, 40))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_is_the_definition_also_with_ties(seed, n, levels):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randint(0, levels, (n, 2), generator=generator).float()

@@ -116,7 +116,7 @@ def random_event(seed, n_hits):
 
 
 @given(seed=st.integers(0, 1000), n_hits=st.integers(1, 80))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_trackml_score_is_the_challenge_s(seed, n_hits):
     track, particle_id, weight = random_event(seed, n_hits)
     assert trackml_score(track, particle_id, weight) == pytest.approx(
