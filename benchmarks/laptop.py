@@ -3,7 +3,7 @@
 Simulates and builds both datasets, trains HEPT, a plain MLP and HEPT with the standard kernel with the
 laptop presets and the same seed, evaluates them on the test split, and prints one table beside raw inputs.
 Tracking clouds are made as those of the paper's tracking-6k: dense events, cut into ten φ sectors of about
-6,000 hits. About an hour on 2 cores; called again, it goes on with what is missing.
+6,000 hits. About half an hour on 2 cores; called again, it goes on with what is missing.
 """
 
 from __future__ import annotations
