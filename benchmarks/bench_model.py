@@ -135,13 +135,17 @@ def make_state() -> dict[str, Tensor]:
 
 
 def draw_cloud(n: int) -> tuple[Tensor, Tensor]:
-    """The first hits of a simulated event: features (n, 15) and coordinates (n, 6)."""
+    """Neighbouring hits of a simulated event: features (n, 15) and coordinates (n, 6)."""
     path = CLOUDS / f"{n}.pt"
     if not path.exists():
         # Elsewhere, so that its memory is not there to be used again by what is measured.
         process = multiprocessing.get_context("spawn").Process(target=save_cloud, args=(n, path))
         process.start()
         process.join()
+        if process.exitcode:
+            raise RuntimeError(
+                f"no cloud of {n} points: its simulation ended with exit code {process.exitcode}"
+            )
     features, coords = torch.load(path, weights_only=True)
     return features, coords
 
@@ -156,7 +160,8 @@ def save_cloud(n: int, path: Path) -> None:
         build_dataset(open_tracking(raw, config), out, splits=SplitRule(ranges=(("train", 0, 10**9),)))
         batch = next(iter(open_dataset(out)["train"].loader(batch_size=1)))
         # Points lie along a space-filling curve, the first ones in one corner of the plane.
-        torch.save((batch.features[:n].clone(), batch.coords[:n].clone()), path)
+        torch.save((batch.features[:n].clone(), batch.coords[:n].clone()), path.with_suffix(".part"))
+        path.with_suffix(".part").replace(path)
 
 
 def draw_scaling(times: list[float], memory: list[float]) -> None:

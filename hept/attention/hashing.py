@@ -122,7 +122,7 @@ def sort_by(code: Tensor, value: Tensor, *, n_codes: float) -> Tensor:
         if value.device.type == "cpu":
             order: Tensor = _order_rows(code, value)
             return order
-        return torch.sort((code << 32).add_(_ascending_bits(value)), dim=-1, stable=True).indices
+        return _sort_stably(code, value)
     order = torch.sort(value, dim=-1, stable=True).indices
     by_code = torch.sort(code.expand(value.shape).gather(-1, order), dim=-1, stable=True).indices
     return order.gather(-1, by_code)
@@ -134,7 +134,7 @@ def order_rows(code: Tensor, value: Tensor) -> Tensor:
     index_bits = max(n - 1, 0).bit_length()
     code_bits = int(code.max()).bit_length() if code.numel() else 0
     if code_bits + 32 + index_bits > 63:
-        return torch.sort((code << 32).add_(_ascending_bits(value)), dim=-1, stable=True).indices
+        return _sort_stably(code, value)
     # With the place in its lowest bits a key needs no index beside it, and no two are equal.
     packed = code.contiguous() << 32 + index_bits
     packed.add_(_ascending_bits(value), alpha=2**index_bits).add_(torch.arange(n))
@@ -163,6 +163,11 @@ def sort_rows(key: Tensor) -> None:
         sort_some(range(len(rows)))
     else:
         share_out(sort_some, len(rows), key.device)
+
+
+def _sort_stably(code: Tensor, value: Tensor) -> Tensor:
+    """What `order_rows` returns, on any device and for any code below 2³¹."""
+    return torch.sort((code << 32).add_(_ascending_bits(value)), dim=-1, stable=True).indices
 
 
 def _ascending_bits(value: Tensor) -> Tensor:

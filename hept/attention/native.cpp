@@ -106,8 +106,8 @@ struct Tile {
     float *key_turned;          // (D, S)
     float *weight;              // (PADDED, S), of a strip
     int64_t n_near = 0, n_near_registers = 0;
-    int32_t *near,
-        *near_registers; // keys that are near to the strip, and where the registers with such begin
+    int32_t *near;              // keys that are near to the strip
+    int32_t *near_registers;    // where the registers begin that have such keys
 
     Tile(const Sizes &of, Memory &memory)
         : q_rows(memory.take_integers(of.padded_size)), k_rows(memory.take_integers(of.padded_size)),

@@ -44,49 +44,40 @@ class Backward(Protocol):
         ...
 
 
+# What both operators are given, for torch; in the order of `_unpack`.
+INPUTS = (
+    "Tensor query, Tensor key, Tensor value, Tensor? place, Tensor? step, "
+    "Tensor query_order, Tensor key_order, Tensor position, Tensor is_filled, Tensor slot"
+)
+
+
 def define_attention(name: str, forward: Forward, backward: Backward) -> BlockAttention:
     """Make the operator of that name, with its gradient, its shapes and its count of operations."""
 
-    def compute_forward(
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        place: Tensor | None,
-        step: Tensor | None,
-        query_order: Tensor,
-        key_order: Tensor,
-        position: Tensor,
-        is_filled: Tensor,
-        slot: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        out, total = _shape_forward(query, key, value)
-        layout = Layout(query_order, key_order, Blocks(position, is_filled, slot))
-        forward(Rows(query, key, value, place, step), layout, out, total)
+    def compute_forward(*inputs: Tensor) -> tuple[Tensor, Tensor]:
+        rows, layout = _unpack(inputs)
+        out, total = _shape_forward(*inputs)
+        forward(rows, layout, out, total)
         return out, total
 
     def compute_backward(
-        grad: Tensor,
-        out: Tensor,
-        total: Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        place: Tensor | None,
-        step: Tensor | None,
-        query_order: Tensor,
-        key_order: Tensor,
-        position: Tensor,
-        is_filled: Tensor,
-        slot: Tensor,
+        grad: Tensor, out: Tensor, total: Tensor, *inputs: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        into = _shape_backward(grad, out, total, query, key, value, place)
-        layout = Layout(query_order, key_order, Blocks(position, is_filled, slot))
-        backward(Rows(query, key, value, place, step), layout, grad, out, total, Rows(*into))
+        rows, layout = _unpack(inputs)
+        into = _shape_backward(grad, out, total, *inputs)
+        backward(rows, layout, grad, out, total, Rows(*into))
         return into
 
-    attend = torch.library.custom_op(f"hept::{name}", compute_forward, mutates_args=())
+    attend = torch.library.custom_op(
+        f"hept::{name}", compute_forward, mutates_args=(), schema=f"({INPUTS}) -> (Tensor, Tensor)"
+    )
     attend.register_fake(_shape_forward)
-    pull_back = torch.library.custom_op(f"hept::{name}_backward", compute_backward, mutates_args=())
+    pull_back = torch.library.custom_op(
+        f"hept::{name}_backward",
+        compute_backward,
+        mutates_args=(),
+        schema=f"(Tensor grad, Tensor out, Tensor total, {INPUTS}) -> (Tensor, Tensor, Tensor, Tensor)",
+    )
     pull_back.register_fake(_shape_backward)
 
     def differentiate(
@@ -109,6 +100,11 @@ def define_attention(name: str, forward: Forward, backward: Backward) -> BlockAt
         return out
 
     return apply
+
+
+def _unpack(inputs: tuple[Tensor, ...]) -> tuple[Rows, Layout]:
+    query, key, value, place, step, query_order, key_order, *blocks = inputs
+    return Rows(query, key, value, place, step), Layout(query_order, key_order, Blocks(*blocks))
 
 
 def _shape_forward(_query: Tensor, _key: Tensor, value: Tensor, *_: object) -> tuple[Tensor, Tensor]:
