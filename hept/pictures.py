@@ -52,4 +52,4 @@ def draw_precision_recall(
     panel.set_xlabel("recall")
     panel.set_ylabel("precision")
     panel.set_title(title, loc="left", fontsize=11, color=INK)
-    panel.legend(frameon=False, loc="lower left")
+    panel.legend(frameon=False, loc="best")
