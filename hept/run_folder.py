@@ -1,7 +1,7 @@
 """The folder of a training run: who made it, with what, and how it went.
 
 config.yaml       the resolved configuration
-run.json          dataset and its fingerprint, seed, versions, command
+run.json          dataset and its fingerprint, seed, threads, versions, command
 metrics.csv       one row an epoch
 steps.csv         one row an optimiser step
 tensorboard/      the same for TensorBoard
@@ -51,9 +51,7 @@ class RunFolder:
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in VERSIONS}
-        with write_atomically(self.path / "run.json") as file:
-            content = dict(description) | {"versions": versions, "command": sys.argv}
-            file.write((json.dumps(content, indent=2, default=str) + "\n").encode())
+        self._write_description(dict(description) | {"versions": versions, "command": sys.argv})
         with write_atomically(self.path / "config.yaml") as file:
             file.write(config.to_yaml().encode())
 
@@ -86,6 +84,20 @@ class RunFolder:
                 remedy="check the path",
             ) from error
         return dict(content)
+
+    def read_threads(self) -> int | None:
+        """Threads that the run used on a CPU; None where a run does not say, as old ones."""
+        threads = self.read_description().get("threads")
+        return threads if isinstance(threads, int) else None
+
+    def keep_threads(self, threads: int) -> None:
+        """Note that the run goes on with another number of threads."""
+        if threads != self.read_threads():
+            self._write_description(self.read_description() | {"threads": threads})
+
+    def _write_description(self, content: Mapping[str, object]) -> None:
+        with write_atomically(self.path / "run.json") as file:
+            file.write((json.dumps(content, indent=2, default=str) + "\n").encode())
 
     def append(self, table: str, row: Mapping[str, object]) -> None:
         """Add a row to `metrics` or `steps`; the first row makes the header."""

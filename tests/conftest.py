@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 # How long an example takes depends on what else the machine does.
 settings.register_profile("without a clock", deadline=None)
 settings.load_profile("without a clock")
+
+# The number of threads is in the last digits of a training; it must not depend on what else the machine does.
+os.environ.setdefault("HEPT_THREADS", "1")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -28,6 +28,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hept.threads import use_threads
+
 Similarity = Literal["published", "paper"]
 WIDTH = 2 * 0.75**2
 TILE = 64
@@ -173,10 +175,13 @@ class _InfoNCE(torch.autograd.Function):
         total = x.new_zeros((), dtype=torch.float64)
         grad = torch.zeros_like(x, dtype=torch.float64)
         columns = _Columns(negatives, len(x))
-        for tile in _cut(anchors, random_negatives):
-            total += _add_tile(
-                x, tile, pair_weight[tile], positives, columns, particle, logit, random_negatives, grad
-            )
+        # The operators of a tile take microseconds: several threads gain nothing, and lose much where
+        # another process keeps one of them waiting.
+        with use_threads(1):
+            for tile in _cut(anchors, random_negatives):
+                total += _add_tile(
+                    x, tile, pair_weight[tile], positives, columns, particle, logit, random_negatives, grad
+                )
         ctx.save_for_backward(grad.to(x.dtype))
         return total.to(x.dtype)
 

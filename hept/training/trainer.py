@@ -27,6 +27,7 @@ from hept.evaluation.evaluator import make_objective, score_split
 from hept.network import checkpoint_activations
 from hept.run_data import TrainingData, open_training_data
 from hept.run_folder import RunFolder
+from hept.threads import choose_threads, use_threads
 from hept.training.average import MovingAverage
 from hept.training.interrupt import Interrupt
 from hept.training.log import TrainingLog
@@ -47,6 +48,7 @@ class FitResult:
         steps: Optimiser steps made.
         seconds: Wall time of this call.
         stopped: "finished", "early stopping", "time limit" or "interrupted".
+        threads: Of each process, on a CPU.
         is_first_process: Whether this is the process that speaks for all.
     """
 
@@ -58,6 +60,7 @@ class FitResult:
     steps: int
     seconds: float
     stopped: str
+    threads: int
     is_first_process: bool = True
 
 
@@ -71,6 +74,7 @@ def fit(
     accelerator: str = "auto",
     devices: int = 1,
     nodes: int = 1,
+    threads: int | None = None,
     strategy: str = "auto",
 ) -> FitResult:
     """Train a model.
@@ -84,6 +88,7 @@ def fit(
         accelerator: "cpu", "cuda", "auto", …
         devices: Processes of a node, one device each.
         nodes: Nodes.
+        threads: Of each process on a CPU; None takes those of a resumed run, else see `choose_threads`.
         strategy: How processes work together; "auto" is DDP where there are several.
 
     Raises:
@@ -100,9 +105,16 @@ def fit(
     if fabric.world_size > 1 or devices * nodes > 1:
         fabric.launch()
     data = open_training_data(config, dataset, rank=fabric.global_rank, world_size=fabric.world_size)
-    training = Training(fabric, config, data, RunFolder(out), progress or Silent())
-    training.begin(resume=resume)
-    return training.run()
+    folder = RunFolder(out)
+    if resume and threads is None:
+        # Sums depend on the number of threads in their last digits.
+        threads = folder.read_threads()
+    # All processes use the number of the first.
+    threads = fabric.broadcast(choose_threads(threads, reserved=config.data.workers, processes=devices))
+    training = Training(fabric, config, data, folder, progress or Silent(), threads)
+    with use_threads(threads):
+        training.begin(resume=resume)
+        return training.run()
 
 
 @dataclass
@@ -114,6 +126,7 @@ class Training:
     data: TrainingData
     folder: RunFolder
     progress: Progress
+    threads: int
 
     def begin(self, *, resume: bool) -> None:
         """Make the network and optimiser, fresh or as they were saved."""
@@ -143,8 +156,10 @@ class Training:
         if self.fabric.is_global_zero:
             if resume:
                 self.folder.forget_after(self.state.position.step)
+                self.folder.keep_threads(self.threads)
             else:
-                self.folder.create(config, self.data.describe() | {"seed": config.seed})
+                description = {"seed": config.seed, "threads": self.threads}
+                self.folder.create(config, self.data.describe() | description)
         if not resume:
             # So that a run killed in its first steps can be resumed too.
             self._save()
@@ -175,6 +190,7 @@ class Training:
             steps=where.step,
             seconds=time.perf_counter() - begun,
             stopped=stopped,
+            threads=self.threads,
             is_first_process=self.fabric.is_global_zero,
         )
 

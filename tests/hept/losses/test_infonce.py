@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from hept.losses import RandomNegatives, count_particles, info_nce, number_particles
 from hept.losses import infonce as module
+from hept.threads import use_threads
 
 
 def parts(cloud):
@@ -51,6 +52,21 @@ def test_points_without_negatives_leave_the_others_alone(make_cloud, make_rows, 
     expected, expected_gradient = value_and_gradient(lambda x: literal(x, *parts(cloud)), cloud.x)
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(gradient, expected_gradient)
+
+
+def test_tiles_run_on_one_thread_and_the_caller_keeps_its_own(make_cloud, monkeypatch):
+    seen, add_tile = [], module._add_tile
+
+    def look(*args):
+        seen.append(torch.get_num_threads())
+        return add_tile(*args)
+
+    monkeypatch.setattr(module, "_add_tile", look)
+    cloud = make_cloud(5)
+    with use_threads(3):
+        value_and_gradient(lambda x: info_nce(x, *parts(cloud)), cloud.x)
+        assert torch.get_num_threads() == 3
+    assert set(seen) == {1}
 
 
 def test_no_positive_pair_costs_nothing(make_cloud):

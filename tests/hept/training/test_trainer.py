@@ -134,6 +134,28 @@ def test_ctrl_c_finishes_the_step_and_saves(tracking_dataset, small_config, tmp_
     assert losses(resumed.run) == losses(whole.run)
 
 
+def test_a_resumed_run_has_the_threads_that_it_began_with(
+    tracking_dataset, small_config, tmp_path, monkeypatch
+):
+    # Long sums differ in their last digits between one thread and several.
+    config, out = small_config("tracking-demo", "batch_size=4"), tmp_path / "stopped"
+    before = torch.get_num_threads()
+    whole = fit(config, tracking_dataset, tmp_path / "whole", threads=3)
+    fit(config, tracking_dataset, out, threads=3, progress=InterruptAfter(1))
+    assert torch.get_num_threads() == before
+    monkeypatch.setenv("HEPT_THREADS", "1")
+    resumed = fit(config, tracking_dataset, out, resume=True)
+    assert resumed.threads == RunFolder(out).read_threads() == 3
+    assert losses(resumed.run) == losses(whole.run)
+
+
+def test_a_resumed_run_takes_other_threads_when_told_to(tracking_dataset, small_config, tmp_path):
+    out = tmp_path / "run"
+    fit(small_config(), tracking_dataset, out, threads=1, progress=InterruptAfter(1))
+    assert fit(small_config(), tracking_dataset, out, resume=True, threads=2).threads == 2
+    assert RunFolder(out).read_threads() == 2
+
+
 def test_nan_stops_with_step_cloud_and_last_good_checkpoint(make_dataset, small_config, tmp_path):
     def spoil(cloud):
         if cloud.event_id == 3:
@@ -239,8 +261,12 @@ def test_no_space_for_checkpoints_is_one_line(tracking_dataset, small_config, tm
 
 
 def test_nothing_to_resume_is_one_line(tracking_dataset, small_config, tmp_path):
-    with pytest.raises(InputError, match=r"found no resume.pt; expected a run folder with a saved state"):
+    with pytest.raises(InputError, match=r"found no readable run.json; expected a run folder made by"):
         fit(small_config(), tracking_dataset, tmp_path / "nothing", resume=True)
+    run = fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, tmp_path / "run").run
+    (run / "resume.pt").unlink()
+    with pytest.raises(InputError, match=r"found no resume.pt; expected a run folder with a saved state"):
+        fit(small_config(), tracking_dataset, run, resume=True)
 
 
 @pytest.mark.slow
