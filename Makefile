@@ -1,21 +1,35 @@
 # Every target sets up what it needs; `make help` lists them.
-PYTHON ?= python3.11
+#
+#   PYTHON       interpreter to make .venv with; the first of these that is 3.11 or newer, unless given
+#   TORCH        which torch to install; the tested version, unless given
+#   TORCH_INDEX  a further package index to find it in, such as that of PyTorch's CPU builds
+is_new  = import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3 python,\
+            $(shell $(name) -c '$(is_new)' >/dev/null 2>&1 && echo $(name))))
+TORCH  ?= $(shell grep '^torch==' constraints.txt)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check bench clean
+.PHONY: help setup demo test test-slow test-real check bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(STAMP)  ## make .venv with everything in it; does nothing when up to date
 
+# The second installation keeps the torch of the first, whatever it is.
 $(STAMP): pyproject.toml constraints.txt hept/attention/native.cpp hept/attention/native_blocks.h
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@"$(PYTHON)" -c '$(is_new)' 2>/dev/null || { \
+	  echo "error: PYTHON: found $(if $(PYTHON),$(PYTHON) missing or too old,none that fits on PATH);" \
+	    "expected Python 3.11 or newer; install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version): downloads $(TORCH) first, with CUDA up to 4 GB"
+	"$(PYTHON)" -m venv $(VENV)
+	$(PIP) '$(TORCH)'
+	@$(BIN)/python -c 'from importlib.metadata import version; print("torch==" + version("torch"))' > $(VENV)/torch.txt
+	$(PIP) --constraint $(VENV)/torch.txt --editable '.[dev]'
 	@touch $@
 
 demo: setup  ## raw events -> datasets -> training -> evaluation -> pictures, in a few minutes
@@ -26,6 +40,9 @@ test: setup  ## the whole test suite but for the slow tests
 
 test-slow: setup  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+test-real: setup  ## the tests on real files, in the folder that HEPT_REAL_FILES names (CONTRIBUTING.md)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m 'real_files and not slow'
 
 check: setup  ## style (ruff), types (mypy strict), direction of imports (import-linter)
 	$(BIN)/ruff check .
