@@ -26,9 +26,9 @@ def dataset(tmp_path_factory):
     return hepdata.open_dataset(folder / "dataset")
 
 
-def test_published_weights_group_simulated_hits_almost_as_well_as_real_ones(dataset, shared):
+def test_published_weights_group_simulated_hits_almost_as_well_as_real_ones(dataset, real_file):
     """On the real event of about this size they reach 0.976."""
-    model = load_published(shared / "data/checkpoint/tracking-60k-model.pt").eval()
+    model = load_published(real_file("data/checkpoint/tracking-60k-model.pt")).eval()
     scores, untrained = [], []
     for batch in dataset["train"].loader(pairs=False):
         is_query = (batch.pt > 0.9) & batch.is_reconstructable.bool()

@@ -116,13 +116,13 @@ def test_wrong_usage_is_one_line(datasets, tmp_path, monkeypatch, arguments, mes
     assert "\n" not in str(caught.value)
 
 
-def test_the_published_model_on_the_real_event(shared, tmp_path):
+def test_the_published_model_on_the_real_event(real_file, tmp_path):
     run(
-        *("build", "tracking", shared / "data/trackml", tmp_path / "real"),
+        *("build", "tracking", real_file("data/trackml"), tmp_path / "real"),
         *("--pairs", "published", "--split", "test=0-9"),
         group=data.group,
     )
-    checkpoint = shared / "data/checkpoint/tracking-60k-model.pt"
+    checkpoint = real_file("data/checkpoint/tracking-60k-model.pt")
     run("eval", checkpoint, tmp_path / "real", "--json", tmp_path / "m.json")
     metrics = json.loads((tmp_path / "m.json").read_text())
     assert metrics["ap@0.9"] == pytest.approx(0.976, abs=0.005)

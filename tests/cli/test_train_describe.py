@@ -50,8 +50,8 @@ def test_settings_and_points_can_be_chosen(tmp_path):
     assert more[1]["gflops"] > 1.5 * less[0]["gflops"]
 
 
-def test_the_published_checkpoint_is_described(shared):
-    assert "328,740" in describe(shared / "data/checkpoint/tracking-60k-model.pt", "--points", 500)
+def test_the_published_checkpoint_is_described(real_file):
+    assert "328,740" in describe(real_file("data/checkpoint/tracking-60k-model.pt"), "--points", 500)
 
 
 def test_an_unknown_name_gets_the_nearest_preset():

@@ -55,9 +55,9 @@ def test_float32_meets_float64_where_the_authors_do_not(tmp_path):
     assert theirs_median > 10 * ours_median
 
 
-def test_the_golden_cloud_in_float64(shared):
-    golden = np.load(shared / "golden/checkpoint_n6000.npz")
-    model = load_published(shared / FILE).double()
+def test_the_golden_cloud_in_float64(real_file):
+    golden = np.load(real_file("golden/checkpoint_n6000.npz"))
+    model = load_published(real_file(FILE)).double()
     with torch.no_grad():
         features, coords = (torch.from_numpy(golden[name]).double() for name in ("x", "coords"))
         out = model(features, coords, torch.tensor([0, 6000])).numpy()
@@ -67,13 +67,13 @@ def test_the_golden_cloud_in_float64(shared):
 
 
 @pytest.mark.parametrize("cloud", ["golden", "real event"])
-def test_float32_is_as_good_as_float64_on_trained_weights(shared, cloud):
-    model = load_published(shared / FILE)
+def test_float32_is_as_good_as_float64_on_trained_weights(real_file, cloud):
+    model = load_published(real_file(FILE))
     if cloud == "golden":
-        golden = np.load(shared / "golden/checkpoint_n6000.npz")
+        golden = np.load(real_file("golden/checkpoint_n6000.npz"))
         features, coords = torch.from_numpy(golden["x"]), torch.from_numpy(golden["coords"])
     else:
-        event = np.load(shared / "golden/event1_pixel_one_sector.npz")
+        event = np.load(real_file("golden/event1_pixel_one_sector.npz"))
         features = torch.from_numpy(np.column_stack([event["x"], event["layer"] / 10])).float()
         coords = torch.from_numpy(np.column_stack([event["pos"], event["x"][:, :4]])).float()
     offsets = torch.tensor([0, len(features)])
@@ -85,9 +85,9 @@ def test_float32_is_as_good_as_float64_on_trained_weights(shared, cloud):
     assert p99 < 0.02
 
 
-def test_all_tensors_of_the_file_are_used(shared):
-    state = torch.load(shared / FILE, weights_only=True)
-    model = load_published(shared / FILE)
+def test_all_tensors_of_the_file_are_used(real_file):
+    state = torch.load(real_file(FILE), weights_only=True)
+    model = load_published(real_file(FILE))
     ours = {round(t.double().sum().item(), 6) for t in model.state_dict().values()}
     unused = [name for name, t in state.items() if round(t.double().sum().item(), 6) not in ours]
     assert unused == [f"attns.{i}.w_rpe.bias" for i in range(4)]

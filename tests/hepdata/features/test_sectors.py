@@ -52,9 +52,9 @@ def test_a_particle_in_the_gap_between_published_cores_has_a_home():
     assert sectors.find_home(u, v, np.array([4])).tolist() == [0]
 
 
-def test_golden_sectors_of_the_real_event(shared):
-    one = np.load(shared / "golden/event1_pixel_one_sector.npz")
-    ten = np.load(shared / "golden/event1_pixel_ten_sectors.npz")
+def test_golden_sectors_of_the_real_event(real_file):
+    one = np.load(real_file("golden/event1_pixel_one_sector.npz"))
+    ten = np.load(real_file("golden/event1_pixel_ten_sectors.npz"))
     sectors = Sectors(n_sectors=10, edge="published")
     u, v = one["u"].astype(np.float64), one["v"].astype(np.float64)
     for sector in range(10):

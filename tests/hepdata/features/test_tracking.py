@@ -33,9 +33,9 @@ def detector(trackml_events):
     return read_detector(find_detectors(trackml_events))
 
 
-def test_features_of_the_real_event_equal_the_golden_ones(shared):
-    (cloud,) = clouds_of(shared / "data/trackml")
-    golden = np.load(shared / "golden/event1_pixel_one_sector.npz")
+def test_features_of_the_real_event_equal_the_golden_ones(real_file):
+    (cloud,) = clouds_of(real_file("data/trackml"))
+    golden = np.load(real_file("golden/event1_pixel_one_sector.npz"))
     order = np.argsort(cloud.hit_id)
     assert (cloud.hit_id[order] == golden["hit_id"]).all()
     for name in FEATURES:
@@ -44,9 +44,9 @@ def test_features_of_the_real_event_equal_the_golden_ones(shared):
         np.testing.assert_allclose(cloud.columns[name][order], expected, rtol=1e-5, atol=atol, err_msg=name)
 
 
-def test_labels_of_the_real_event_equal_the_golden_ones(shared):
-    (cloud,) = clouds_of(shared / "data/trackml")
-    golden = np.load(shared / "golden/event1_pixel_one_sector.npz")
+def test_labels_of_the_real_event_equal_the_golden_ones(real_file):
+    (cloud,) = clouds_of(real_file("data/trackml"))
+    golden = np.load(real_file("golden/event1_pixel_one_sector.npz"))
     order = np.argsort(cloud.hit_id)
     is_particle = golden["particle_id"] != 0
     for name in LABELS:
@@ -59,10 +59,10 @@ def test_labels_of_the_real_event_equal_the_golden_ones(shared):
         assert (cloud.columns[name][order][~is_particle] == 0).all()
 
 
-def test_ten_sectors_of_the_real_event_equal_the_golden_ones(shared):
+def test_ten_sectors_of_the_real_event_equal_the_golden_ones(real_file):
     sectors = Sectors(n_sectors=10, edge="published")
-    clouds = clouds_of(shared / "data/trackml", CloudChoice(sectors=sectors))
-    golden = np.load(shared / "golden/event1_pixel_ten_sectors.npz")
+    clouds = clouds_of(real_file("data/trackml"), CloudChoice(sectors=sectors))
+    golden = np.load(real_file("golden/event1_pixel_ten_sectors.npz"))
     assert [cloud.sector for cloud in clouds] == list(range(10))
     for cloud in clouds:
         rows = golden["sector_index"] == cloud.sector
@@ -134,9 +134,9 @@ def test_the_pt_cut_drops_slow_particles_and_keeps_noise(trackml_events):
     assert set(cut.hit_id) == set(every.hit_id[(every.pt >= 0.5) | (every.particle_id == 0)])
 
 
-def test_all_layers_keep_the_numbers_of_the_pixels(shared):
-    (pixels,) = clouds_of(shared / "data/trackml")
-    (every,) = clouds_of(shared / "data/trackml", CloudChoice(layers="all"))
+def test_all_layers_keep_the_numbers_of_the_pixels(real_file):
+    (pixels,) = clouds_of(real_file("data/trackml"))
+    (every,) = clouds_of(real_file("data/trackml"), CloudChoice(layers="all"))
     assert every.n_points == 5527
     assert every.layer.max() == 47
     number = dict(zip(every.hit_id, every.layer, strict=True))

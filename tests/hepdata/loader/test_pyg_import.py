@@ -158,11 +158,11 @@ def test_missing_file(tmp_path):
         read_tensors(StoredCloud(str(tmp_path / "gone.pt"), 1, 0))
 
 
-def test_the_authors_event_equals_our_build(tmp_path, shared):
+def test_the_authors_event_equals_our_build(tmp_path, real_file):
     """The real event as the authors' code makes it, imported, is the event as built from its CSV files."""
     from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
 
-    golden = np.load(shared / "golden" / "event1_pixel_one_sector.npz")
+    golden = np.load(real_file("golden/event1_pixel_one_sector.npz"))
     names = ("x", "pos", "layer", "particle_id", "pt", "reconstructable", "n_hits", "n_layers_hit")
     tensors = {name: torch.from_numpy(golden[name]) for name in names}
     tensors |= {
@@ -171,7 +171,7 @@ def test_the_authors_event_equals_our_build(tmp_path, shared):
     }
     torch.save(tensors, tmp_path / "data1_s0.pt")
     found = import_file(tmp_path)
-    source = open_tracking(shared / "data" / "trackml", TrackingConfig(pairs=PairChoice("published")))
+    source = open_tracking(real_file("data/trackml"), TrackingConfig(pairs=PairChoice("published")))
     ((_, (built,)),) = source.read_clouds(source.list_events())
     hit_id = golden["hit_id"][found.index_in_source]
     back = np.argsort(hit_id)[np.searchsorted(np.sort(hit_id), built.hit_id)]

@@ -57,8 +57,8 @@ def test_stored_points_are_those_of_the_file(pileup_file, built):
 
 
 @pytest.mark.parametrize("wanted", ["pf", "particle-flow-candidate"])
-def test_real_file_through_storage(shared, tmp_path, wanted, open_sample):
-    path = shared / "data" / "delphes" / "ttbar_PU50_PF_small_6ev.root"
+def test_real_file_through_storage(real_file, tmp_path, wanted, open_sample):
+    path = real_file("data/delphes/ttbar_PU50_PF_small_6ev.root")
     build_dataset(open_sample(path, branches=wanted), tmp_path / "dataset")
     branch = "PF" if wanted == "pf" else "ParticleFlowCandidate"
     tree = uproot.open(path)["Delphes"]
@@ -72,8 +72,8 @@ def test_real_file_through_storage(shared, tmp_path, wanted, open_sample):
         assert all(np.isfinite(cloud.columns[name]).all() for name in LEAVES)
 
 
-def test_unlabelled_real_file_without_pileup(shared, tmp_path, open_sample):
-    path = shared / "data" / "delphes" / "coffea_delphes.root"
+def test_unlabelled_real_file_without_pileup(real_file, tmp_path, open_sample):
+    path = real_file("data/delphes/coffea_delphes.root")
     summary = build_dataset(open_sample(path, is_labelled=False), tmp_path / "dataset")
     tree = uproot.open(path)["Delphes"]
     branches = ("EFlowTrack", "EFlowPhoton", "EFlowNeutralHadron")
@@ -84,8 +84,8 @@ def test_unlabelled_real_file_without_pileup(shared, tmp_path, open_sample):
     assert "is_leading" not in [column.name for column in Manifest.read(summary.out).columns]
 
 
-def test_kinematics_close(shared, open_sample, clouds_of):
-    path = shared / "data" / "delphes" / "ttbar_PU50_PF_small_6ev.root"
+def test_kinematics_close(real_file, open_sample, clouds_of):
+    path = real_file("data/delphes/ttbar_PU50_PF_small_6ev.root")
     for wanted in ("pf", "particle-flow-candidate"):
         for (cloud,) in clouds_of(open_sample(path, branches=wanted)):
             np.testing.assert_allclose(np.hypot(cloud.px, cloud.py), cloud.pt, rtol=1e-5)

@@ -34,10 +34,10 @@ def test_presets():
     ("preset", "sector", "golden"),
     [("tracking-60k", 0, "one_sector"), ("tracking-6k", 0, "sector0_of_ten")],
 )
-def test_published_pairs_of_the_real_event(shared, preset, sector, golden):
+def test_published_pairs_of_the_real_event(real_file, preset, sector, golden):
     config = replace(TRACKING_PRESETS[preset], pairs=PairChoice("published"))
-    cloud = first_clouds(open_tracking(shared / "data/trackml", config))[sector]
-    expected = np.load(shared / f"golden/event1_pixel_{golden}.npz")
+    cloud = first_clouds(open_tracking(real_file("data/trackml"), config))[sector]
+    expected = np.load(real_file(f"golden/event1_pixel_{golden}.npz"))
     assert as_set(cloud) == set(map(tuple, expected["hit_id"][expected["pairs"]].T.tolist()))
 
 

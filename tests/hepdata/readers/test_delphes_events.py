@@ -10,8 +10,8 @@ from hepdata.readers.delphes_branches import BranchMap, Collection
 from hepdata.readers.delphes_events import read_range
 from hepdata.readers.delphes_presets import choose_branches
 
-PU50 = "ttbar_PU50_PF_small_6ev.root"
-NO_PILEUP = "coffea_delphes.root"
+PU50 = "data/delphes/ttbar_PU50_PF_small_6ev.root"
+NO_PILEUP = "data/delphes/coffea_delphes.root"
 
 
 def read_all(path, wanted="auto", *, labelled=True, start=0, stop=None):
@@ -30,8 +30,8 @@ def event_of(table, number):
     )
 
 
-def test_pf_of_a_real_file_point_by_point(shared):
-    path = shared / "data" / "delphes" / PU50
+def test_pf_of_a_real_file_point_by_point(real_file):
+    path = real_file(PU50)
     table = read_all(path, "pf")
     tree = uproot.open(path)["Delphes"]
     leaves = {
@@ -54,8 +54,8 @@ def test_pf_of_a_real_file_point_by_point(shared):
         assert np.isfinite(columns["rapidity"]).all()
 
 
-def test_candidates_of_a_real_file_point_by_point(shared):
-    path = shared / "data" / "delphes" / PU50
+def test_candidates_of_a_real_file_point_by_point(real_file):
+    path = real_file(PU50)
     table = read_all(path, "particle-flow-candidate")
     tree = uproot.open(path)["Delphes"]
     for number in range(6):
@@ -81,8 +81,8 @@ def test_candidates_of_a_real_file_point_by_point(shared):
         np.testing.assert_allclose(columns["rapidity"], rapidity, rtol=1e-6)
 
 
-def test_eflow_of_a_real_file_point_by_point(shared):
-    path = shared / "data" / "delphes" / NO_PILEUP
+def test_eflow_of_a_real_file_point_by_point(real_file):
+    path = real_file(NO_PILEUP)
     table = read_all(path, "eflow", labelled=False)
     tree = uproot.open(path)["Delphes"]
     assert table.is_leading is None
@@ -129,9 +129,9 @@ def test_eflow_of_a_real_file_point_by_point(shared):
         np.testing.assert_array_equal(columns["energy"][len(inside) :], [*photon["E"], *hadron["E"]])
 
 
-def test_references_of_a_real_file(shared):
+def test_references_of_a_real_file(real_file):
     """Without pileup every track has its generator particle."""
-    path = shared / "data" / "delphes" / NO_PILEUP
+    path = real_file(NO_PILEUP)
     leaves = {"pt": "PT", "eta": "Eta", "phi": "Phi", "charge": "Charge"}
     tracks = BranchMap("tracks", (Collection("EFlowTrack", leaves, label="TRef"),))
     with open_tree(str(path)) as tree:

@@ -36,8 +36,8 @@ def test_order_and_index_column_do_not_matter(trackml_events, trackml_copy, edit
     assert (ours.rotation == theirs.rotation).all()
 
 
-def test_layers_are_those_of_the_real_detector(shared):
-    detector = read_detector(RawFile(None, str(shared / "data/trackml/detectors.csv.gz")))
+def test_layers_are_those_of_the_real_detector(real_file):
+    detector = read_detector(RawFile(None, str(real_file("data/trackml/detectors.csv.gz"))))
     layers = detector.list_layers()
     assert len(layers) == 48
     assert layers[0] == (7, 2)

@@ -42,13 +42,13 @@ def test_files_have_the_challenges_names_and_headers(folder):
     assert (folder / "detectors.csv").read_text().split("\n", 1)[0] == DETECTORS
 
 
-def test_columns_and_types_are_those_of_published_files(folder, shared):
+def test_columns_and_types_are_those_of_published_files(folder, real_file):
     for name in COLUMNS:
-        real = pd.read_csv(shared / f"data/acts/event000001001-{name}.csv.gz")
+        real = pd.read_csv(real_file(f"data/acts/event000001001-{name}.csv.gz"))
         ours = pd.read_csv(folder / f"event000001000-{name}.csv")
         assert ours.dtypes.to_dict() == real.dtypes.to_dict()
         assert list(ours.columns) == list(real.columns)
-    real = pd.read_csv(shared / "data/acts/detectors.csv.gz")
+    real = pd.read_csv(real_file("data/acts/detectors.csv.gz"))
     ours = pd.read_csv(folder / "detectors.csv")
     assert list(ours.columns) == list(real.columns)
     integers = [name for name in real if real[name].dtype == np.int64 and name.endswith("_id")]

@@ -46,8 +46,8 @@ def test_wrong_length_is_named():
         focal_loss(torch.zeros(2), torch.zeros(3, dtype=torch.bool))
 
 
-def test_published_value_and_gradient(shared):
-    golden = np.load(shared / "golden/loss_event1.npz")
+def test_published_value_and_gradient(real_file):
+    golden = np.load(real_file("golden/loss_event1.npz"))
     p = torch.from_numpy(golden["focal_p"]).double()
     logits = torch.logit(p).requires_grad_()
     loss = focal_loss(logits, torch.from_numpy(golden["focal_y"]) > 0.5)

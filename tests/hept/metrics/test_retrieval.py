@@ -145,8 +145,8 @@ def test_unusable_input_is_named():
         average_precision_at_k(torch.tensor([[torch.nan]]), torch.ones(1), torch.ones(1, dtype=torch.bool))
 
 
-def test_published_numbers(shared):
-    golden = np.load(shared / "golden/metric_n6850_pt0.9.npz")
+def test_published_numbers(real_file):
+    golden = np.load(real_file("golden/metric_n6850_pt0.9.npz"))
     result = average_precision_at_k(
         *(torch.from_numpy(golden[name]) for name in ("emb", "particle_id", "mask")),
     )
