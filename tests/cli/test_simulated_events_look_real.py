@@ -27,7 +27,7 @@ def dataset(tmp_path_factory):
 
 
 def fit_particles(batch):
-    """Of every fast particle: pt of a circle through the beam over true pt, η of a line in (r, z) − true η."""
+    """Per fast particle: pt of a circle through the beam over true pt, η of a line in (r, z) − true η."""
     r, z, u, v = (batch.features[:, column].double().numpy() for column in (0, 2, 4, 5))
     is_fast = ((batch.pt > 0.9) & batch.is_reconstructable.bool()).numpy()
     particle_id, pt = batch.particle_id.numpy(), batch.pt.double().numpy()

@@ -1,4 +1,4 @@
-"""Fixtures for Delphes files: one simulated sample, and a writer of files as cards would write them."""
+"""Raw files of both kinds: TrackML events as pandas reads them, Delphes files as cards write them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,105 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 Events = Sequence[Mapping[str, Sequence[float]]]
+
+
+MODULE = ["volume_id", "layer_id", "module_id"]
+
+
+@pytest.fixture(scope="session")
+def read_by_pandas() -> Callable[[Path], pd.DataFrame]:
+    """Every pixel hit of event 1000 with its features and labels by their definitions, in order of hit_id."""
+
+    def read(folder: Path) -> pd.DataFrame:
+        hits, cells, truth, particles = (
+            pd.read_csv(folder / f"event000001000-{part}.csv")
+            for part in ("hits", "cells", "truth", "particles")
+        )
+        channels = cells.groupby("hit_id").agg(
+            low_u=("ch0", "min"),
+            high_u=("ch0", "max"),
+            low_v=("ch1", "min"),
+            high_v=("ch1", "max"),
+            charge_frac=("value", "mean"),
+        )
+        table = hits.merge(pd.read_csv(folder / "detectors.csv"), on=MODULE).join(channels, on="hit_id")
+        table = table.merge(truth[["hit_id", "particle_id"]], on="hit_id")
+        table = table.merge(particles[["particle_id", "px", "py", "pz"]], on="particle_id", how="left")
+        table = table[table.volume_id.isin([7, 8, 9])].sort_values("hit_id", ignore_index=True)
+        return _add_labels(_add_features(table))
+
+    return read
+
+
+def _eta(transverse: pd.Series, longitudinal: pd.Series) -> pd.Series:
+    return -np.log(np.tan(0.5 * np.arctan2(transverse, longitudinal)))
+
+
+def _add_features(t: pd.DataFrame) -> pd.DataFrame:
+    t["r"], t["phi"] = np.hypot(t.x, t.y), np.arctan2(t.y, t.x)
+    t["eta"], t["u"], t["v"] = _eta(t.r, t.z), t.x / t.r**2, t.y / t.r**2
+    t["lx"] = (t.high_u - t.low_u + 1) * t.pitch_u
+    t["ly"] = (t.high_v - t.low_v + 1) * t.pitch_v
+    t["lz"] = 2 * t.module_t
+    t["leta"], t["lphi"] = _eta(np.hypot(t.lx, t.ly), t.lz), np.arctan2(t.ly, t.lx)
+    gx, gy, gz = (t[f"rot_{i}u"] * t.lx + t[f"rot_{i}v"] * t.ly + t[f"rot_{i}w"] * t.lz for i in "xyz")
+    t["geta"], t["gphi"] = _eta(np.hypot(gx, gy), gz), np.arctan2(gy, gx)
+    return t
+
+
+def _add_labels(t: pd.DataFrame) -> pd.DataFrame:
+    is_noise = t.particle_id == 0
+    # The layers of volumes 7, 8 and 9 are 2, 4, 6, …: 7 layers, then 4, then 7.
+    t["layer"] = t.volume_id.map({7: 0, 8: 7, 9: 11}) + t.layer_id // 2 - 1
+    t["pt"] = np.hypot(t.px, t.py).mask(is_noise, 0.0)
+    t["particle_eta"] = _eta(np.hypot(t.px, t.py), t.pz).mask(is_noise, 0.0)
+    by_particle = t.groupby("particle_id")
+    t["n_hits"] = by_particle.hit_id.transform("size").mask(is_noise, 0)
+    t["n_layers_hit"] = by_particle.layer.transform("nunique").mask(is_noise, 0)
+    t["is_reconstructable"] = t.n_layers_hit >= 3
+    return t
+
+
+@pytest.fixture(scope="session")
+def is_in_published_sector() -> Callable[[pd.DataFrame, int], pd.Series]:
+    """Which hits the cloud of one of the ten published sectors takes, by their azimuth."""
+
+    def is_inside(table: pd.DataFrame, sector: int) -> pd.Series:
+        azimuth = np.arctan2(table.v, table.u) + 2 * np.pi * sector / 10
+        return np.abs(np.angle(np.exp(1j * azimuth))) < np.arctan(1.3 * np.arctan(np.pi / 10))
+
+    return is_inside
+
+
+@pytest.fixture
+def strips_copy(
+    trackml_copy: Path, edit_csv: Callable[[Path, Callable[[pd.DataFrame], pd.DataFrame]], None]
+) -> Path:
+    """Simulated events to be damaged, whose detector has strip layers too, listed before the pixels.
+
+    The outermost pixel layers are there twice, the second time as strips, with every second hit of them.
+    """
+    strips = {(8, 8): (13, 2), (7, 2): (12, 12), (9, 14): (18, 12)}
+
+    def rename(table: pd.DataFrame) -> pd.DataFrame:
+        names = [strips[pair] for pair in zip(table.volume_id, table.layer_id, strict=True)]
+        return table.assign(volume_id=[name[0] for name in names], layer_id=[name[1] for name in names])
+
+    def is_outermost(table: pd.DataFrame) -> list[bool]:
+        return [pair in strips for pair in zip(table.volume_id, table.layer_id, strict=True)]
+
+    def move(hits: pd.DataFrame) -> pd.DataFrame:
+        moved = hits[is_outermost(hits)][::2]
+        return pd.concat([hits.drop(moved.index), rename(moved)])
+
+    edit_csv(trackml_copy / "detectors.csv", lambda t: pd.concat([rename(t[is_outermost(t)]), t]))
+    edit_csv(trackml_copy / "event000001000-hits.csv", move)
+    return trackml_copy
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +122,6 @@ def write_delphes(tmp_path: Path) -> Callable[..., str]:
     Every leaf has a counter of its own, so that leaves of different lengths can be written too.
     """
     import awkward as ak
-    import numpy as np
     import uproot
 
     integers = {"Charge", "PID", "IsPU", "Particle", "fUniqueID"}
@@ -61,7 +156,6 @@ def write_delphes(tmp_path: Path) -> Callable[..., str]:
 @pytest.fixture
 def make_particles() -> Callable[..., dict[str, list[float]]]:
     """Leaves of n particles of a GenParticle-class branch, the first half from the leading collision."""
-    import numpy as np
 
     def make(n: int, seed: int = 0, **changes: Sequence[float]) -> dict[str, list[float]]:
         rng = np.random.default_rng(seed)

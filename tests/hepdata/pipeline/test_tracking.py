@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
 from hepdata.features.sectors import Sectors
 from hepdata.features.tracking import CloudChoice
@@ -28,6 +29,30 @@ def as_set(cloud):
 def test_presets():
     assert SIXTY.clouds.sectors.n_sectors == 1
     assert TRACKING_PRESETS["tracking-6k"].clouds.sectors == Sectors(10, 1.3, "published")
+
+
+def published_pairs(event):
+    """The pair list of some hits by the literal procedure, as hit ids."""
+    eta, phi = (event[name].to_numpy(np.float32) for name in ("eta", "phi"))
+    pairs = list_pairs(eta, phi, event.particle_id.to_numpy())
+    return set(map(tuple, event.hit_id.to_numpy()[pairs].T.tolist()))
+
+
+def test_published_pairs_of_a_simulated_event(trackml_events, read_by_pandas):
+    config = replace(SIXTY, pairs=PairChoice("published"))
+    (cloud,) = first_clouds(open_tracking(trackml_events, config))
+    expected = published_pairs(read_by_pandas(trackml_events))
+    assert len(expected) > 1000
+    assert as_set(cloud) == expected
+
+
+def test_published_pairs_of_simulated_sectors(trackml_events, read_by_pandas, is_in_published_sector):
+    config = replace(TRACKING_PRESETS["tracking-6k"], pairs=PairChoice("published"))
+    event = read_by_pandas(trackml_events)
+    clouds = first_clouds(open_tracking(trackml_events, config))
+    assert len(clouds) == 10
+    for cloud in clouds:
+        assert as_set(cloud) == published_pairs(event[is_in_published_sector(event, cloud.sector)])
 
 
 @pytest.mark.parametrize(
