@@ -176,3 +176,68 @@ def make_particles() -> Callable[..., dict[str, list[float]]]:
         return {name: list(np.asarray(values, dtype=float)) for name, values in {**leaves, **changes}.items()}
 
     return make
+
+
+def _draw_particles(n: int, seed: int) -> dict[str, Any]:
+    """Leaves of n particles whose momentum, energy and mass agree."""
+    rng = np.random.default_rng(seed)
+    pt, eta, phi = rng.gamma(2, 0.4, n) + 0.1, rng.uniform(-4, 4, n), rng.uniform(-np.pi, np.pi, n)
+    pid = rng.choice([211, -211, 13, 22, 130, 2112], n)
+    mass = np.array([{211: 0.13957, 13: 0.10566, 22: 0.0, 130: 0.49761, 2112: 0.93957}[abs(p)] for p in pid])
+    is_leading = rng.random(n) < 0.3
+    return {
+        "PT": pt,
+        "Eta": eta,
+        "Phi": phi,
+        "PID": pid,
+        "Charge": np.where(pid == 13, -1, np.where(np.abs(pid) == 211, np.sign(pid), 0)),
+        "Mass": mass,
+        "P": pt * np.cosh(eta),
+        "E": np.hypot(pt * np.cosh(eta), mass),
+        "IsPU": ~is_leading,
+    }
+
+
+@pytest.fixture
+def candidate_file(write_delphes: Callable[..., str]) -> Path:
+    """Three events with pileup, as a branch PF of class GenParticle and as particle-flow candidates."""
+    pf, candidates = [], []
+    for seed, n in enumerate((400, 250, 300)):
+        own = _draw_particles(n, seed)
+        own["Px"], own["Py"] = own["PT"] * np.cos(own["Phi"]), own["PT"] * np.sin(own["Phi"])
+        own["Rapidity"] = np.arcsinh(own["PT"] * np.sinh(own["Eta"]) / np.hypot(own["PT"], own["Mass"]))
+        # Single precision loses the rapidity of particles near the beam; Delphes then writes infinity.
+        own["Rapidity"][7] = np.inf
+        pf.append(own)
+        other = _draw_particles(n // 2, seed + 10)
+        other["HardEnergyFraction"] = np.where(other["IsPU"], 0.1, 0.9)
+        other["Eem"], other["Ehad"] = other["E"] * 0.4, other["E"] * 0.6
+        candidates.append(other)
+    return Path(write_delphes({"PF": pf, "ParticleFlowCandidate": candidates}, "candidates.root"))
+
+
+@pytest.fixture
+def eflow_file(write_delphes: Callable[..., str]) -> Path:
+    """Three events without pileup and labels: tracks, photons and neutral hadrons of energy flow.
+
+    Every track refers to its generator particle, which keeps ROOT's process number in its own id.
+    """
+    tracks, photons, hadrons, generated = [], [], [], []
+    for seed, n in enumerate((40, 25, 30)):
+        track = _draw_particles(n, seed + 20)
+        track["Charge"] = np.where(np.arange(n) % 2, 1, -1)
+        track["Eta"][3] = 999.9  # along the beam
+        track["P"][3] = 7000.0
+        track["Particle"] = np.arange(n)[::-1] + 5
+        tracks.append({name: values for name, values in track.items() if name not in ("E", "IsPU")})
+        for seed_of, n_towers, towers in ((30, n // 2, photons), (40, n // 3, hadrons)):
+            tower = _draw_particles(n_towers, seed + seed_of)
+            towers.append({"ET": tower["PT"], "Eta": tower["Eta"], "Phi": tower["Phi"], "E": tower["E"]})
+        generated.append({"fUniqueID": 2**24 + np.arange(2 * n)})
+    branches = {
+        "EFlowTrack": tracks,
+        "EFlowPhoton": photons,
+        "EFlowNeutralHadron": hadrons,
+        "Particle": generated,
+    }
+    return Path(write_delphes(branches, "eflow.root"))
