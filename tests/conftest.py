@@ -1,4 +1,4 @@
-"""Fixtures for all tests: the real files, where they lie beside the checkout."""
+"""Fixtures for all tests: simulated events, small datasets, and real files for those who have them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,49 @@ settings.load_profile("without a clock")
 # The number of threads is in the last digits of a training; it must not depend on what else the machine does.
 os.environ.setdefault("HEPT_THREADS", "1")
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
+REAL_FILES = Path(os.environ.get("HEPT_REAL_FILES") or Path(__file__).resolve().parents[2] / "shared")
+
+# Not every machine has these files, so each test on them has a twin on simulated or hand-made ones.
+_HEPT = "github.com/Graph-COM/HEPT"
+_GOLDEN = f"numbers from running the published code ({_HEPT}) on"
+# What a real file is and where a person without it finds it, by the beginning of its path.
+_ORIGINS = {
+    "data/trackml": "a TrackML event, event000000001-*.csv.gz, and detectors.csv.gz "
+    "(public, MIT: tests/test_data/trackml of github.com/gnn-tracking/gnn_tracking)",
+    "data/acts": "an event in the format of the TrackML challenge, and detectors.csv.gz "
+    "(public: train_sample and detectors of kaggle.com/c/trackml-particle-identification, each file gzipped)",
+    "data/delphes/coffea_delphes.root": "Delphes output without pileup "
+    "(public, BSD-3: tests/samples/delphes.root of github.com/scikit-hep/coffea)",
+    "data/delphes/ttbar_PU50": "6 tt̄ events with 50 pileup collisions (not published: simulate them with "
+    "Delphes and Pythia, and write ParticleFlowCandidate and a GenParticle-class branch PF)",
+    "data/checkpoint": f"the published weights (public, MIT: example/ckpt of {_HEPT})",
+    "golden/event1": f"{_GOLDEN} the event of data/trackml: features, labels and pairs of its pixel hits",
+    "golden/checkpoint": f"{_GOLDEN} 6,000 random points with the weights of data/checkpoint",
+    "golden/metric": f"{_GOLDEN} 6,850 embeddings (src/utils/metrics.py)",
+    "golden/loss": f"{_GOLDEN} embeddings of the event of data/trackml (src/utils/losses.py)",
+}
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of real events and expected numbers, which not every machine has."""
-    if not SHARED.is_dir():
-        pytest.skip("needs the folder of real events beside the checkout")
-    return SHARED
+def real_file() -> Callable[[str], Path]:
+    """Find a real file or folder by its path below the folder of real files, or skip the test."""
+
+    def find(name: str) -> Path:
+        origin = next(origin for beginning, origin in _ORIGINS.items() if name.startswith(beginning))
+        path = REAL_FILES / name
+        if not path.exists():
+            pytest.skip(f"needs {name} in shared/ beside the checkout, or in $HEPT_REAL_FILES: {origin}")
+        return path
+
+    return find
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use real files, before pytest chooses tests by their marks."""
+    for item in items:
+        if "real_file" in getattr(item, "fixturenames", ()):
+            item.add_marker("real_files")
 
 
 @pytest.fixture(scope="session")

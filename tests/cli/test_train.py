@@ -6,13 +6,36 @@ import re
 from pathlib import Path
 
 import click
+import numpy as np
+import pandas as pd
 import pytest
+import torch
 
+from benchmarks import published_model
+from benchmarks.published_loss import literal_info_nce
+from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
 from hepdata.schema import PILEUP, TRACKING
 from hept_cli import data, train
 
 HEPT_TESTS = Path(__file__).parents[1] / "hept" / "conftest.py"
+INPUTS = [
+    "r",
+    "phi",
+    "z",
+    "eta",
+    "u",
+    "v",
+    "charge_frac",
+    "leta",
+    "lphi",
+    "lx",
+    "ly",
+    "lz",
+    "geta",
+    "gphi",
+    "layer",
+]
 SMALL = [
     f"--set={change}" for change in ("model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=2")
 ]
@@ -116,13 +139,59 @@ def test_wrong_usage_is_one_line(datasets, tmp_path, monkeypatch, arguments, mes
     assert "\n" not in str(caught.value)
 
 
-def test_the_published_model_on_the_real_event(shared, tmp_path):
+def literal_metrics(dataset, state):
+    """The published steps on the one event of a dataset: forward pass, pairs, loss, all distances."""
+    (row,) = pd.read_parquet(next(dataset.glob("test-*.parquet"))).to_dict("records")
+    scales = {"r": 1e-3, "phi": 1 / np.pi, "z": 1e-3, "u": 1e3, "v": 1e3, "layer": 0.1}
+    x = np.column_stack([np.asarray(row[name], np.float64) * scales.get(name, 1.0) for name in INPUTS])
+    coords = np.column_stack([row["eta"], row["phi"], x[:, :4]])
+    assert len(x) % 100 == 0
+    state = {name: tensor.double() for name, tensor in state.items()}
+    embedded = published_model.forward(state, torch.from_numpy(x), torch.from_numpy(coords))
+    particle, pt = torch.tensor(row["particle_id"]), torch.tensor(row["pt"])
+    is_good = torch.tensor(row["is_reconstructable"])
+    pairs = torch.from_numpy(list_pairs(row["eta"], row["phi"], row["particle_id"]))
+    metrics = {"loss": float(literal_info_nce(embedded, pairs, particle, is_good & (pt > 0.9)))}
+    distance = torch.cdist(embedded, embedded).fill_diagonal_(torch.inf)
+    for cut in (0.9, 0.5, 0):
+        precisions = []
+        for query in (is_good & (pt > cut)).nonzero().squeeze(1):
+            k = int((particle == particle[query]).sum()) - 1
+            nearest = distance[query].topk(k, largest=False).indices
+            precisions.append(float((particle[nearest] == particle[query]).double().mean()))
+        metrics[f"ap@{cut}"] = np.mean(precisions)
+    return metrics
+
+
+def test_a_model_in_the_published_layout_on_a_simulated_event(trackml_copy, edit_csv, tmp_path):
+    for part in ("hits", "truth", "cells"):
+        # Whole blocks: the published code fills a last block with copies of points.
+        path = trackml_copy / f"event000001000-{part}.csv"
+        edit_csv(path, lambda table: table[table.hit_id <= 200])
     run(
-        *("build", "tracking", shared / "data/trackml", tmp_path / "real"),
+        *("build", "tracking", trackml_copy, tmp_path / "data", "--max-events", 1),
+        *("--pairs", "published", "--split", "test=1000-1000"),
+        group=data.group,
+    )
+    state = published_model.draw_state()
+    torch.save(state, tmp_path / "model.pt")
+    run("eval", tmp_path / "model.pt", tmp_path / "data", "--json", tmp_path / "m.json")
+    metrics, expected = (
+        json.loads((tmp_path / "m.json").read_text()),
+        literal_metrics(tmp_path / "data", state),
+    )
+    assert expected["ap@0.9"] > 0.05
+    for name, value in expected.items():
+        assert metrics[name] == pytest.approx(value, abs=2e-3), name
+
+
+def test_the_published_model_on_the_real_event(real_file, tmp_path):
+    run(
+        *("build", "tracking", real_file("data/trackml"), tmp_path / "real"),
         *("--pairs", "published", "--split", "test=0-9"),
         group=data.group,
     )
-    checkpoint = shared / "data/checkpoint/tracking-60k-model.pt"
+    checkpoint = real_file("data/checkpoint/tracking-60k-model.pt")
     run("eval", checkpoint, tmp_path / "real", "--json", tmp_path / "m.json")
     metrics = json.loads((tmp_path / "m.json").read_text())
     assert metrics["ap@0.9"] == pytest.approx(0.976, abs=0.005)

@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import torch
 from click.testing import CliRunner
 
+from benchmarks import published_model
 from hepdata.errors import InputError
 from hept_cli.train_describe import command
 
@@ -50,8 +52,17 @@ def test_settings_and_points_can_be_chosen(tmp_path):
     assert more[1]["gflops"] > 1.5 * less[0]["gflops"]
 
 
-def test_the_published_checkpoint_is_described(shared):
-    assert "328,740" in describe(shared / "data/checkpoint/tracking-60k-model.pt", "--points", 500)
+def test_a_checkpoint_in_the_published_layout_is_described(tmp_path):
+    state = published_model.draw_state()
+    torch.save(state, tmp_path / "model.pt")
+    # Each of the four blocks keeps a copy of the regions, and the bias of w_rpe enters nothing.
+    used = sum(tensor.numel() for name, tensor in state.items() if not name.endswith("w_rpe.bias"))
+    n_numbers = used + 3 * state["regions"].numel()
+    assert f"{n_numbers:,}" in describe(tmp_path / "model.pt", "--points", 500)
+
+
+def test_the_published_checkpoint_is_described(real_file):
+    assert "328,740" in describe(real_file("data/checkpoint/tracking-60k-model.pt"), "--points", 500)
 
 
 def test_an_unknown_name_gets_the_nearest_preset():

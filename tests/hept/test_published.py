@@ -6,6 +6,8 @@ import torch
 
 from benchmarks import published_model
 from hepdata.errors import InputError
+from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
+from hepdata.schema import TRACKING
 from hept import load_published
 
 FILE = "data/checkpoint/tracking-60k-model.pt"
@@ -55,9 +57,32 @@ def test_float32_meets_float64_where_the_authors_do_not(tmp_path):
     assert theirs_median > 10 * ours_median
 
 
-def test_the_golden_cloud_in_float64(shared):
-    golden = np.load(shared / "golden/checkpoint_n6000.npz")
-    model = load_published(shared / FILE).double()
+def test_float32_meets_float64_on_simulated_hits(tmp_path, trackml_events):
+    """Hits of a detector, not a whole number of blocks, and weights as large as trained ones."""
+    config = TrackingConfig(pairs=PairChoice("none"))
+    source = open_tracking(trackml_events, config, max_events=1)
+    ((_, (cloud,)),) = source.read_clouds(source.list_events())
+    assert cloud.n_points % 100
+    x = np.column_stack([cloud.columns[entry.column] * entry.scale for entry in TRACKING.features])
+    features = torch.from_numpy(x).float()
+    coords = torch.cat([torch.from_numpy(cloud.coords), features[:, :4]], 1)
+    state = published_model.draw_state()
+    for i in range(4):
+        state[f"attns.{i}.w_rpe.weight"] += 0.6
+    torch.save(state, tmp_path / "model.pt")
+    model = load_published(tmp_path / "model.pt")
+    offsets = torch.tensor([0, cloud.n_points])
+    with torch.no_grad():
+        single = model(features, coords, offsets)
+        double = model.double()(features.double(), coords.double(), offsets)
+    median, p99 = percentiles(single, double)
+    assert median < 3e-4
+    assert p99 < 0.02
+
+
+def test_the_golden_cloud_in_float64(real_file):
+    golden = np.load(real_file("golden/checkpoint_n6000.npz"))
+    model = load_published(real_file(FILE)).double()
     with torch.no_grad():
         features, coords = (torch.from_numpy(golden[name]).double() for name in ("x", "coords"))
         out = model(features, coords, torch.tensor([0, 6000])).numpy()
@@ -67,13 +92,13 @@ def test_the_golden_cloud_in_float64(shared):
 
 
 @pytest.mark.parametrize("cloud", ["golden", "real event"])
-def test_float32_is_as_good_as_float64_on_trained_weights(shared, cloud):
-    model = load_published(shared / FILE)
+def test_float32_is_as_good_as_float64_on_trained_weights(real_file, cloud):
+    model = load_published(real_file(FILE))
     if cloud == "golden":
-        golden = np.load(shared / "golden/checkpoint_n6000.npz")
+        golden = np.load(real_file("golden/checkpoint_n6000.npz"))
         features, coords = torch.from_numpy(golden["x"]), torch.from_numpy(golden["coords"])
     else:
-        event = np.load(shared / "golden/event1_pixel_one_sector.npz")
+        event = np.load(real_file("golden/event1_pixel_one_sector.npz"))
         features = torch.from_numpy(np.column_stack([event["x"], event["layer"] / 10])).float()
         coords = torch.from_numpy(np.column_stack([event["pos"], event["x"][:, :4]])).float()
     offsets = torch.tensor([0, len(features)])
@@ -85,12 +110,20 @@ def test_float32_is_as_good_as_float64_on_trained_weights(shared, cloud):
     assert p99 < 0.02
 
 
-def test_all_tensors_of_the_file_are_used(shared):
-    state = torch.load(shared / FILE, weights_only=True)
-    model = load_published(shared / FILE)
-    ours = {round(t.double().sum().item(), 6) for t in model.state_dict().values()}
-    unused = [name for name, t in state.items() if round(t.double().sum().item(), 6) not in ours]
-    assert unused == [f"attns.{i}.w_rpe.bias" for i in range(4)]
+def list_unused(path):
+    """Tensors of a checkpoint whose numbers the model does not hold."""
+    state = torch.load(path, weights_only=True)
+    ours = {round(t.double().sum().item(), 6) for t in load_published(path).state_dict().values()}
+    return [name for name, t in state.items() if round(t.double().sum().item(), 6) not in ours]
+
+
+def test_all_tensors_of_a_drawn_file_are_used(tmp_path):
+    torch.save(published_model.draw_state(), tmp_path / "model.pt")
+    assert list_unused(tmp_path / "model.pt") == [f"attns.{i}.w_rpe.bias" for i in range(4)]
+
+
+def test_all_tensors_of_the_file_are_used(real_file):
+    assert list_unused(real_file(FILE)) == [f"attns.{i}.w_rpe.bias" for i in range(4)]
 
 
 def test_other_files_are_refused(tmp_path):

@@ -52,9 +52,30 @@ def test_a_particle_in_the_gap_between_published_cores_has_a_home():
     assert sectors.find_home(u, v, np.array([4])).tolist() == [0]
 
 
-def test_golden_sectors_of_the_real_event(shared):
-    one = np.load(shared / "golden/event1_pixel_one_sector.npz")
-    ten = np.load(shared / "golden/event1_pixel_ten_sectors.npz")
+def test_published_sectors_by_azimuth():
+    """The cloud of sector s takes |φ + 2πs/10| < atan(1.3 atan(π/10)); its core has no factor 1.3."""
+    random = np.random.default_rng(1)
+    phi, particle_id = random.uniform(-np.pi, np.pi, 2000), random.integers(0, 300, 2000)
+    phi = random.uniform(-np.pi, np.pi, 300)[particle_id] + 0.2 * phi  # particles are narrower than an event
+    u, v = np.cos(phi) / 50, np.sin(phi) / 50
+    sectors = Sectors(n_sectors=10, edge="published")
+    home = sectors.find_home(u, v, particle_id)
+    offset = np.abs(np.angle(np.exp(1j * (phi + 2 * np.pi / 10 * np.arange(10)[:, None]))))  # (10, 2000)
+    for sector in range(10):
+        expected = offset[sector] < np.arctan(1.3 * np.arctan(np.pi / 10))
+        np.testing.assert_array_equal(sectors.select(sector, u, v), expected)
+    is_in_core = offset < np.arctan(np.arctan(np.pi / 10))
+    assert (home[particle_id == 0] == -1).all()
+    for particle in range(1, 300):
+        own = particle_id == particle
+        n_inside = is_in_core[:, own].sum(axis=1)
+        assert len(set(home[own])) == 1
+        assert n_inside[home[own][0]] == n_inside.max()
+
+
+def test_golden_sectors_of_the_real_event(real_file):
+    one = np.load(real_file("golden/event1_pixel_one_sector.npz"))
+    ten = np.load(real_file("golden/event1_pixel_ten_sectors.npz"))
     sectors = Sectors(n_sectors=10, edge="published")
     u, v = one["u"].astype(np.float64), one["v"].astype(np.float64)
     for sector in range(10):

@@ -33,9 +33,43 @@ def detector(trackml_events):
     return read_detector(find_detectors(trackml_events))
 
 
-def test_features_of_the_real_event_equal_the_golden_ones(shared):
-    (cloud,) = clouds_of(shared / "data/trackml")
-    golden = np.load(shared / "golden/event1_pixel_one_sector.npz")
+def test_features_equal_the_definitions_by_pandas(trackml_events, read_by_pandas):
+    (cloud,) = clouds_of(trackml_events)
+    expected = read_by_pandas(trackml_events)
+    order = np.argsort(cloud.hit_id)
+    assert (cloud.hit_id[order] == expected.hit_id).all()
+    for name in FEATURES:
+        np.testing.assert_allclose(
+            cloud.columns[name][order], expected[name], rtol=1e-6, atol=1e-7, err_msg=name
+        )
+
+
+def test_labels_equal_the_definitions_by_pandas(trackml_events, read_by_pandas):
+    (cloud,) = clouds_of(trackml_events)
+    expected = read_by_pandas(trackml_events)
+    order = np.argsort(cloud.hit_id)
+    assert 0 < (expected.particle_id == 0).sum() < len(expected)
+    for name in LABELS:
+        np.testing.assert_allclose(
+            cloud.columns[name][order], expected[name], rtol=1e-6, atol=1e-7, err_msg=name
+        )
+
+
+def test_ten_published_sectors_equal_the_definitions(trackml_events, read_by_pandas, is_in_published_sector):
+    clouds = clouds_of(trackml_events, CloudChoice(sectors=Sectors(n_sectors=10, edge="published")))
+    event = read_by_pandas(trackml_events)
+    assert [cloud.sector for cloud in clouds] == list(range(10))
+    for cloud in clouds:
+        expected = event[is_in_published_sector(event, cloud.sector)]
+        order = np.argsort(cloud.hit_id)
+        assert (cloud.hit_id[order] == expected.hit_id).all()
+        for name in FEATURES:
+            np.testing.assert_allclose(cloud.columns[name][order], expected[name], rtol=1e-6, atol=1e-7)
+
+
+def test_features_of_the_real_event_equal_the_golden_ones(real_file):
+    (cloud,) = clouds_of(real_file("data/trackml"))
+    golden = np.load(real_file("golden/event1_pixel_one_sector.npz"))
     order = np.argsort(cloud.hit_id)
     assert (cloud.hit_id[order] == golden["hit_id"]).all()
     for name in FEATURES:
@@ -44,9 +78,9 @@ def test_features_of_the_real_event_equal_the_golden_ones(shared):
         np.testing.assert_allclose(cloud.columns[name][order], expected, rtol=1e-5, atol=atol, err_msg=name)
 
 
-def test_labels_of_the_real_event_equal_the_golden_ones(shared):
-    (cloud,) = clouds_of(shared / "data/trackml")
-    golden = np.load(shared / "golden/event1_pixel_one_sector.npz")
+def test_labels_of_the_real_event_equal_the_golden_ones(real_file):
+    (cloud,) = clouds_of(real_file("data/trackml"))
+    golden = np.load(real_file("golden/event1_pixel_one_sector.npz"))
     order = np.argsort(cloud.hit_id)
     is_particle = golden["particle_id"] != 0
     for name in LABELS:
@@ -59,10 +93,10 @@ def test_labels_of_the_real_event_equal_the_golden_ones(shared):
         assert (cloud.columns[name][order][~is_particle] == 0).all()
 
 
-def test_ten_sectors_of_the_real_event_equal_the_golden_ones(shared):
+def test_ten_sectors_of_the_real_event_equal_the_golden_ones(real_file):
     sectors = Sectors(n_sectors=10, edge="published")
-    clouds = clouds_of(shared / "data/trackml", CloudChoice(sectors=sectors))
-    golden = np.load(shared / "golden/event1_pixel_ten_sectors.npz")
+    clouds = clouds_of(real_file("data/trackml"), CloudChoice(sectors=sectors))
+    golden = np.load(real_file("golden/event1_pixel_ten_sectors.npz"))
     assert [cloud.sector for cloud in clouds] == list(range(10))
     for cloud in clouds:
         rows = golden["sector_index"] == cloud.sector
@@ -134,9 +168,20 @@ def test_the_pt_cut_drops_slow_particles_and_keeps_noise(trackml_events):
     assert set(cut.hit_id) == set(every.hit_id[(every.pt >= 0.5) | (every.particle_id == 0)])
 
 
-def test_all_layers_keep_the_numbers_of_the_pixels(shared):
-    (pixels,) = clouds_of(shared / "data/trackml")
-    (every,) = clouds_of(shared / "data/trackml", CloudChoice(layers="all"))
+def test_strips_leave_the_numbers_of_the_pixels(strips_copy):
+    (pixels,), (every,) = clouds_of(strips_copy), clouds_of(strips_copy, CloudChoice(layers="all"))
+    hits = pd.read_csv(strips_copy / "event000001000-hits.csv")
+    assert set(every.hit_id) == set(hits.hit_id)
+    assert set(pixels.hit_id) == set(hits.hit_id[hits.volume_id < 10])
+    strips = every.layer[np.isin(every.hit_id, hits.hit_id[hits.volume_id > 10])]
+    assert set(strips) == {18, 19, 20}
+    number = dict(zip(every.hit_id, every.layer, strict=True))
+    assert all(number[hit] == layer for hit, layer in zip(pixels.hit_id, pixels.layer, strict=True))
+
+
+def test_all_layers_keep_the_numbers_of_the_pixels(real_file):
+    (pixels,) = clouds_of(real_file("data/trackml"))
+    (every,) = clouds_of(real_file("data/trackml"), CloudChoice(layers="all"))
     assert every.n_points == 5527
     assert every.layer.max() == 47
     number = dict(zip(every.hit_id, every.layer, strict=True))
@@ -175,12 +220,3 @@ def test_a_value_that_float32_cannot_hold(event):
     hits = event.hits | {"z": event.hits["z"] * 1e300}
     with pytest.raises(InputError, match=r"found (z|eta) = \S+ at hit \d+; expected a number that float32"):
         make_clouds(replace(event, hits=hits, cells=None), None, CloudChoice(has_cell_features=False))
-
-
-def test_pandas_gives_the_same_labels(trackml_events):
-    (cloud,) = clouds_of(trackml_events)
-    stem = trackml_events / "event000001000"
-    truth, particles = pd.read_csv(f"{stem}-truth.csv"), pd.read_csv(f"{stem}-particles.csv")
-    table = truth.merge(particles, on="particle_id", how="left").set_index("hit_id").loc[cloud.hit_id]
-    assert (cloud.particle_id == table.particle_id).all()
-    assert np.allclose(cloud.pt, np.hypot(table.px, table.py).fillna(0.0), rtol=1e-6)

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
 from hepdata.loader.pyg_clouds import choose_schema, make_cloud
 from hepdata.loader.pyg_files import StoredCloud, list_clouds, read_tensors
+from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
 
 
 @pytest.fixture
@@ -158,22 +160,8 @@ def test_missing_file(tmp_path):
         read_tensors(StoredCloud(str(tmp_path / "gone.pt"), 1, 0))
 
 
-def test_the_authors_event_equals_our_build(tmp_path, shared):
-    """The real event as the authors' code makes it, imported, is the event as built from its CSV files."""
-    from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
-
-    golden = np.load(shared / "golden" / "event1_pixel_one_sector.npz")
-    names = ("x", "pos", "layer", "particle_id", "pt", "reconstructable", "n_hits", "n_layers_hit")
-    tensors = {name: torch.from_numpy(golden[name]) for name in names}
-    tensors |= {
-        "eta": torch.from_numpy(golden["eta_pt"]),
-        "point_pairs_index_rad": torch.from_numpy(golden["pairs"]),
-    }
-    torch.save(tensors, tmp_path / "data1_s0.pt")
-    found = import_file(tmp_path)
-    source = open_tracking(shared / "data" / "trackml", TrackingConfig(pairs=PairChoice("published")))
-    ((_, (built,)),) = source.read_clouds(source.list_events())
-    hit_id = golden["hit_id"][found.index_in_source]
+def assert_built(found, hit_id, built):
+    """A cloud that was imported, whose points are the hits `hit_id`, is the one that was built."""
     back = np.argsort(hit_id)[np.searchsorted(np.sort(hit_id), built.hit_id)]
     for name in ("particle_id", "layer", "is_reconstructable"):
         np.testing.assert_array_equal(found.columns[name][back], built.columns[name])
@@ -188,3 +176,58 @@ def test_the_authors_event_equals_our_build(tmp_path, shared):
         np.testing.assert_array_equal(
             np.sort(pairs[0] << 32 | pairs[1]), np.sort(expected[0] << 32 | expected[1])
         )
+
+
+def build_published(folder):
+    source = open_tracking(folder, TrackingConfig(pairs=PairChoice("published")), max_events=1)
+    ((_, (built,)),) = source.read_clouds(source.list_events())
+    return built
+
+
+def test_an_event_in_the_authors_layout_equals_our_build(tmp_path, trackml_events, read_by_pandas):
+    """The published features, labels and pairs by pandas, imported, are the event as we build it."""
+    event = read_by_pandas(trackml_events)
+    scales = [1e-3, 1 / np.pi, 1e-3, 1, 1e3, 1e3, *[1] * 8]
+    names = [
+        "r",
+        "phi",
+        "z",
+        "eta",
+        "u",
+        "v",
+        "charge_frac",
+        "leta",
+        "lphi",
+        "lx",
+        "ly",
+        "lz",
+        "geta",
+        "gphi",
+    ]
+    pos = event[["eta", "phi"]].to_numpy(np.float32)
+    arrays = {
+        "x": (event[names].to_numpy() * scales).astype(np.float32),
+        "pos": pos,
+        "eta": event.particle_eta.to_numpy(np.float32),
+        "pt": event.pt.to_numpy(np.float32),
+        "reconstructable": event.is_reconstructable.to_numpy(np.int64),
+        "point_pairs_index_rad": list_pairs(*pos.T, event.particle_id.to_numpy()),
+    }
+    arrays |= {name: event[name].to_numpy() for name in ("layer", "particle_id", "n_hits", "n_layers_hit")}
+    torch.save({name: torch.tensor(values) for name, values in arrays.items()}, tmp_path / "data1_s0.pt")
+    found = import_file(tmp_path)
+    assert_built(found, event.hit_id.to_numpy()[found.index_in_source], build_published(trackml_events))
+
+
+def test_the_authors_event_equals_our_build(tmp_path, real_file):
+    """The real event as the authors' code makes it, imported, is the event as built from its CSV files."""
+    golden = np.load(real_file("golden/event1_pixel_one_sector.npz"))
+    names = ("x", "pos", "layer", "particle_id", "pt", "reconstructable", "n_hits", "n_layers_hit")
+    tensors = {name: torch.from_numpy(golden[name]) for name in names}
+    tensors |= {
+        "eta": torch.from_numpy(golden["eta_pt"]),
+        "point_pairs_index_rad": torch.from_numpy(golden["pairs"]),
+    }
+    torch.save(tensors, tmp_path / "data1_s0.pt")
+    found = import_file(tmp_path)
+    assert_built(found, golden["hit_id"][found.index_in_source], build_published(real_file("data/trackml")))

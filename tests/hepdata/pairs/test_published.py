@@ -43,8 +43,8 @@ def test_pairs_equal_the_procedure_in_sets(n_negatives, radius):
 
 
 @pytest.mark.parametrize("name", ["one_sector", "sector0_of_ten"])
-def test_pairs_of_the_real_event_equal_the_golden_ones(shared, name):
-    golden = np.load(shared / f"golden/event1_pixel_{name}.npz")
+def test_pairs_of_the_real_event_equal_the_golden_ones(real_file, name):
+    golden = np.load(real_file(f"golden/event1_pixel_{name}.npz"))
     eta, phi = golden["pos"].T
     positives, negatives = pair_published(eta, phi, golden["particle_id"], 256, 1.0)
     assert positives.n_pairs + negatives.n_pairs == golden["pairs"].shape[1]

@@ -191,8 +191,8 @@ def simulated_event(trackml_events, tmp_path):
 
 
 @pytest.fixture
-def real_event(shared, tmp_path):
-    for path in (shared / "data/trackml").iterdir():
+def real_event(real_file, tmp_path):
+    for path in real_file("data/trackml").iterdir():
         (tmp_path / path.name.removesuffix(".gz")).write_bytes(gzip.decompress(path.read_bytes()))
     return tmp_path
 

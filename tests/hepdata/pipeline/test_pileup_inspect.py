@@ -25,15 +25,31 @@ def test_simulated_file(pileup_file):
     assert "no branch 'EFlowTrack'" in seen.fits[2].reason
 
 
-def test_real_file_with_pileup(shared):
-    seen = inspect_file(str(shared / "data" / "delphes" / "ttbar_PU50_PF_small_6ev.root"))
+def test_file_with_two_layouts(candidate_file):
+    seen = inspect_file(str(candidate_file))
     assert [bool(fit.reason) for fit in seen.fits] == [False, False, True]
     assert [fit.label_reason for fit in seen.fits[:2]] == ["", ""]
     assert seen.fits[1].computed == ("px", "py", "rapidity")
 
 
-def test_real_file_without_pileup(shared):
-    seen = inspect_file(str(shared / "data" / "delphes" / "coffea_delphes.root"))
+def test_file_without_pileup(eflow_file):
+    seen = inspect_file(str(eflow_file), entry=1)
+    assert seen.chosen == "eflow"
+    assert "cannot be labelled" in seen.fits[2].label_reason
+    assert seen.event.n_leading is None
+    assert seen.n_in_event == {"EFlowTrack": 25, "EFlowPhoton": 12, "EFlowNeutralHadron": 8, "Particle": 50}
+    assert (seen.event.n_points, seen.event.n_dropped) == (25 - 1 + 12 + 8, 1)
+
+
+def test_real_file_with_pileup(real_file):
+    seen = inspect_file(str(real_file("data/delphes/ttbar_PU50_PF_small_6ev.root")))
+    assert [bool(fit.reason) for fit in seen.fits] == [False, False, True]
+    assert [fit.label_reason for fit in seen.fits[:2]] == ["", ""]
+    assert seen.fits[1].computed == ("px", "py", "rapidity")
+
+
+def test_real_file_without_pileup(real_file):
+    seen = inspect_file(str(real_file("data/delphes/coffea_delphes.root")))
     assert seen.chosen == "eflow"
     assert "cannot be labelled" in seen.fits[2].label_reason
     assert seen.event.n_leading is None

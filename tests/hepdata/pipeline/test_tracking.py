@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
 from hepdata.features.sectors import Sectors
 from hepdata.features.tracking import CloudChoice
@@ -30,14 +31,38 @@ def test_presets():
     assert TRACKING_PRESETS["tracking-6k"].clouds.sectors == Sectors(10, 1.3, "published")
 
 
+def published_pairs(event):
+    """The pair list of some hits by the literal procedure, as hit ids."""
+    eta, phi = (event[name].to_numpy(np.float32) for name in ("eta", "phi"))
+    pairs = list_pairs(eta, phi, event.particle_id.to_numpy())
+    return set(map(tuple, event.hit_id.to_numpy()[pairs].T.tolist()))
+
+
+def test_published_pairs_of_a_simulated_event(trackml_events, read_by_pandas):
+    config = replace(SIXTY, pairs=PairChoice("published"))
+    (cloud,) = first_clouds(open_tracking(trackml_events, config))
+    expected = published_pairs(read_by_pandas(trackml_events))
+    assert len(expected) > 1000
+    assert as_set(cloud) == expected
+
+
+def test_published_pairs_of_simulated_sectors(trackml_events, read_by_pandas, is_in_published_sector):
+    config = replace(TRACKING_PRESETS["tracking-6k"], pairs=PairChoice("published"))
+    event = read_by_pandas(trackml_events)
+    clouds = first_clouds(open_tracking(trackml_events, config))
+    assert len(clouds) == 10
+    for cloud in clouds:
+        assert as_set(cloud) == published_pairs(event[is_in_published_sector(event, cloud.sector)])
+
+
 @pytest.mark.parametrize(
     ("preset", "sector", "golden"),
     [("tracking-60k", 0, "one_sector"), ("tracking-6k", 0, "sector0_of_ten")],
 )
-def test_published_pairs_of_the_real_event(shared, preset, sector, golden):
+def test_published_pairs_of_the_real_event(real_file, preset, sector, golden):
     config = replace(TRACKING_PRESETS[preset], pairs=PairChoice("published"))
-    cloud = first_clouds(open_tracking(shared / "data/trackml", config))[sector]
-    expected = np.load(shared / f"golden/event1_pixel_{golden}.npz")
+    cloud = first_clouds(open_tracking(real_file("data/trackml"), config))[sector]
+    expected = np.load(real_file(f"golden/event1_pixel_{golden}.npz"))
     assert as_set(cloud) == set(map(tuple, expected["hit_id"][expected["pairs"]].T.tolist()))
 
 

@@ -19,12 +19,31 @@ def test_survey_of_a_simulated_file(pileup_file):
         assert counts == {"PF": tree["PF_size"].array(library="np")[3]}
 
 
-def test_survey_of_real_files_names_classes(shared):
-    folder = shared / "data" / "delphes"
-    survey = survey_tree(str(folder / "ttbar_PU50_PF_small_6ev.root"))
+def test_survey_names_classes(write_classes, write_delphes, make_particles):
+    survey = survey_tree(
+        write_classes(
+            {
+                "PF": ("GenParticle", ("PT", "Eta")),
+                "Candidate": ("ParticleFlowCandidate", ("PT", "E")),
+                "EFlowPhoton": ("Tower", ("ET",)),
+            }
+        )
+    )
+    assert survey.classes == {
+        "PF": "GenParticle",
+        "Candidate": "ParticleFlowCandidate",
+        "EFlowPhoton": "Tower",
+    }
+    assert survey.contents == {"PF": {"PT", "Eta"}, "Candidate": {"PT", "E"}, "EFlowPhoton": {"ET"}}
+    # uproot writes plain leaves, which have no class.
+    assert survey_tree(write_delphes({"PF": [make_particles(3)]})).classes == {"PF": ""}
+
+
+def test_survey_of_real_files_names_classes(real_file):
+    survey = survey_tree(str(real_file("data/delphes/ttbar_PU50_PF_small_6ev.root")))
     assert survey.classes["PF"] == "GenParticle"
     assert survey.classes["ParticleFlowCandidate"] == "ParticleFlowCandidate"
-    other = survey_tree(str(folder / "coffea_delphes.root"))
+    other = survey_tree(str(real_file("data/delphes/coffea_delphes.root")))
     assert other.classes["EFlowPhoton"] == "Tower"
     assert other.n_events == 25
 

@@ -10,8 +10,8 @@ from hepdata.readers.delphes_branches import BranchMap, Collection
 from hepdata.readers.delphes_events import read_range
 from hepdata.readers.delphes_presets import choose_branches
 
-PU50 = "ttbar_PU50_PF_small_6ev.root"
-NO_PILEUP = "coffea_delphes.root"
+PU50 = "data/delphes/ttbar_PU50_PF_small_6ev.root"
+NO_PILEUP = "data/delphes/coffea_delphes.root"
 
 
 def read_all(path, wanted="auto", *, labelled=True, start=0, stop=None):
@@ -30,8 +30,8 @@ def event_of(table, number):
     )
 
 
-def test_pf_of_a_real_file_point_by_point(shared):
-    path = shared / "data" / "delphes" / PU50
+def check_pf(path):
+    """Branch PF point by point: what uproot reads, and a computed rapidity where the written one is lost."""
     table = read_all(path, "pf")
     tree = uproot.open(path)["Delphes"]
     leaves = {
@@ -43,7 +43,7 @@ def test_pf_of_a_real_file_point_by_point(shared):
         "energy": "E",
         "charge": "Charge",
     }
-    for number in range(6):
+    for number in range(tree.num_entries):
         columns, is_leading = event_of(table, number)
         for name, leaf in {**leaves, "pid": "PID"}.items():
             np.testing.assert_array_equal(columns[name], tree[f"PF.{leaf}"].array()[number], err_msg=name)
@@ -54,11 +54,11 @@ def test_pf_of_a_real_file_point_by_point(shared):
         assert np.isfinite(columns["rapidity"]).all()
 
 
-def test_candidates_of_a_real_file_point_by_point(shared):
-    path = shared / "data" / "delphes" / PU50
+def check_candidates(path):
+    """Particle-flow candidates point by point: what uproot reads, and what the branch lacks computed."""
     table = read_all(path, "particle-flow-candidate")
     tree = uproot.open(path)["Delphes"]
-    for number in range(6):
+    for number in range(tree.num_entries):
         columns, is_leading = event_of(table, number)
         leaf = {
             name: tree[f"ParticleFlowCandidate.{name}"].array(library="np")[number]
@@ -81,8 +81,8 @@ def test_candidates_of_a_real_file_point_by_point(shared):
         np.testing.assert_allclose(columns["rapidity"], rapidity, rtol=1e-6)
 
 
-def test_eflow_of_a_real_file_point_by_point(shared):
-    path = shared / "data" / "delphes" / NO_PILEUP
+def check_eflow(path):
+    """Three branches point by point, one after the other in every event."""
     table = read_all(path, "eflow", labelled=False)
     tree = uproot.open(path)["Delphes"]
     assert table.is_leading is None
@@ -95,16 +95,7 @@ def test_eflow_of_a_real_file_point_by_point(shared):
         {name: tree[f"{branch}.{name}"].array(library="np") for name in leaves}
         for branch, leaves in branches.items()
     ]
-    branches = {
-        "EFlowTrack": ("PT", "Eta", "Phi", "PID", "Charge", "P", "Mass"),
-        "EFlowPhoton": ("ET", "Eta", "Phi", "E"),
-        "EFlowNeutralHadron": ("ET", "Eta", "Phi", "E"),
-    }
-    read = [
-        {name: tree[f"{branch}.{name}"].array(library="np") for name in leaves}
-        for branch, leaves in branches.items()
-    ]
-    for number in range(25):
+    for number in range(tree.num_entries):
         columns, _ = event_of(table, number)
         track, photon, hadron = ({name: values[number] for name, values in part.items()} for part in read)
         np.testing.assert_array_equal(
@@ -129,19 +120,51 @@ def test_eflow_of_a_real_file_point_by_point(shared):
         np.testing.assert_array_equal(columns["energy"][len(inside) :], [*photon["E"], *hadron["E"]])
 
 
-def test_references_of_a_real_file(shared):
-    """Without pileup every track has its generator particle."""
-    path = shared / "data" / "delphes" / NO_PILEUP
+def check_references(path):
+    """Without pileup every track has its generator particle, although ids keep the process number above."""
     leaves = {"pt": "PT", "eta": "Eta", "phi": "Phi", "charge": "Charge"}
     tracks = BranchMap("tracks", (Collection("EFlowTrack", leaves, label="TRef"),))
     with open_tree(str(path)) as tree:
-        table = read_range(tree, tracks, 0, 25, labelled=True, where="file")
+        table = read_range(tree, tracks, 0, tree.num_entries, labelled=True, where="file")
+        assert len(table.is_leading) > 0
         assert table.is_leading.all()
         ids = tree["Particle.fUniqueID"].array(library="np")[0]
-        references = np.asarray(tree["EFlowTrack.Particle"].array()[0]["ref"])
-    # This file keeps ROOT's process number in the ids of objects, not in references.
-    assert ids.min() > 2**24
+        references = tree["EFlowTrack.Particle"].array()[0]
+    assert ids.min() >= 2**24
+    references = np.asarray(references["ref"] if "ref" in references.fields else references)
     assert set(references.tolist()) <= set((ids % 2**24).tolist())
+
+
+def test_pf_point_by_point(candidate_file):
+    check_pf(candidate_file)
+
+
+def test_candidates_point_by_point(candidate_file):
+    check_candidates(candidate_file)
+
+
+def test_eflow_point_by_point(eflow_file):
+    check_eflow(eflow_file)
+
+
+def test_references_with_a_process_number(eflow_file):
+    check_references(eflow_file)
+
+
+def test_pf_of_a_real_file_point_by_point(real_file):
+    check_pf(real_file(PU50))
+
+
+def test_candidates_of_a_real_file_point_by_point(real_file):
+    check_candidates(real_file(PU50))
+
+
+def test_eflow_of_a_real_file_point_by_point(real_file):
+    check_eflow(real_file(NO_PILEUP))
+
+
+def test_references_of_a_real_file(real_file):
+    check_references(real_file(NO_PILEUP))
 
 
 def test_label_by_reference(write_delphes, make_particles):

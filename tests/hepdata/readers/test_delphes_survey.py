@@ -17,9 +17,14 @@ def judge(path, wanted="auto"):
     return counts
 
 
-def test_good_samples(pileup_file, shared):
+def test_good_samples(pileup_file, candidate_file):
     assert judge(pileup_file).is_settled
-    real = shared / "data" / "delphes" / "ttbar_PU50_PF_small_6ev.root"
+    assert judge(candidate_file, "pf").n_events == 1
+    assert judge(candidate_file, "particle-flow-candidate").n_pileup > 0
+
+
+def test_a_good_real_sample(real_file):
+    real = real_file("data/delphes/ttbar_PU50_PF_small_6ev.root")
     assert judge(real, "pf").n_events == 1
     assert judge(real, "particle-flow-candidate").n_pileup > 0
 
@@ -28,11 +33,18 @@ def test_no_more_events_are_read_than_needed(pileup_file):
     assert judge(pileup_file).n_events < 12
 
 
-def test_neutral_branches_without_labels(shared):
+def test_neutral_branches_without_labels(eflow_file):
     with pytest.raises(
         InputError, match=r"branch 'EFlowPhoton' without IsPU.*neutral particles cannot be labelled"
     ):
-        judge(shared / "data" / "delphes" / "coffea_delphes.root")
+        judge(eflow_file)
+
+
+def test_neutral_branches_of_a_real_file_without_labels(real_file):
+    with pytest.raises(
+        InputError, match=r"branch 'EFlowPhoton' without IsPU.*neutral particles cannot be labelled"
+    ):
+        judge(real_file("data/delphes/coffea_delphes.root"))
 
 
 def test_branch_without_any_label(write_delphes, make_particles):

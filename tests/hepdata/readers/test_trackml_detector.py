@@ -36,8 +36,19 @@ def test_order_and_index_column_do_not_matter(trackml_events, trackml_copy, edit
     assert (ours.rotation == theirs.rotation).all()
 
 
-def test_layers_are_those_of_the_real_detector(shared):
-    detector = read_detector(RawFile(None, str(shared / "data/trackml/detectors.csv.gz")))
+def test_layers_are_listed_in_order_whatever_the_order_of_the_file(strips_copy):
+    modules = pd.read_csv(strips_copy / "detectors.csv")
+    assert modules.volume_id.iloc[0] != 7
+    layers = read(strips_copy).list_layers()
+    assert layers == sorted(set(zip(modules.volume_id, modules.layer_id, strict=True)))
+    assert len(layers) == 21
+    assert layers[0] == (7, 2)
+    assert layers[7] == (8, 2)
+    assert layers[-1] == (18, 12)
+
+
+def test_layers_are_those_of_the_real_detector(real_file):
+    detector = read_detector(RawFile(None, str(real_file("data/trackml/detectors.csv.gz"))))
     layers = detector.list_layers()
     assert len(layers) == 48
     assert layers[0] == (7, 2)

@@ -42,13 +42,27 @@ def test_files_have_the_challenges_names_and_headers(folder):
     assert (folder / "detectors.csv").read_text().split("\n", 1)[0] == DETECTORS
 
 
-def test_columns_and_types_are_those_of_published_files(folder, shared):
+def test_types_and_layers_are_those_of_the_challenge(folder):
+    """By the description of the challenge's files: ids, channels, charges and counts are whole numbers."""
+    whole = {"hit_id", "particle_id", *DETECTORS.split(",")[:3], "ch0", "ch1", "q", "nhits"}
+    for name, header in COLUMNS.items():
+        table = pd.read_csv(folder / f"event000001000-{name}.csv")
+        for column in header.split(","):
+            assert table[column].dtype == (np.int64 if column in whole else np.float64), column
+    modules = pd.read_csv(folder / "detectors.csv")
+    assert all(modules[column].dtype == np.int64 for column in whole & set(modules))
+    layers = {(volume, layer) for volume in (7, 9) for layer in range(2, 15, 2)}
+    layers |= {(8, layer) for layer in range(2, 9, 2)}
+    assert set(zip(modules.volume_id, modules.layer_id, strict=True)) == layers
+
+
+def test_columns_and_types_are_those_of_published_files(folder, real_file):
     for name in COLUMNS:
-        real = pd.read_csv(shared / f"data/acts/event000001001-{name}.csv.gz")
+        real = pd.read_csv(real_file(f"data/acts/event000001001-{name}.csv.gz"))
         ours = pd.read_csv(folder / f"event000001000-{name}.csv")
         assert ours.dtypes.to_dict() == real.dtypes.to_dict()
         assert list(ours.columns) == list(real.columns)
-    real = pd.read_csv(shared / "data/acts/detectors.csv.gz")
+    real = pd.read_csv(real_file("data/acts/detectors.csv.gz"))
     ours = pd.read_csv(folder / "detectors.csv")
     assert list(ours.columns) == list(real.columns)
     integers = [name for name in real if real[name].dtype == np.int64 and name.endswith("_id")]

@@ -46,8 +46,24 @@ def test_wrong_length_is_named():
         focal_loss(torch.zeros(2), torch.zeros(3, dtype=torch.bool))
 
 
-def test_published_value_and_gradient(shared):
-    golden = np.load(shared / "golden/loss_event1.npz")
+def test_value_and_gradient_are_those_of_the_published_formula():
+    """On probabilities, as the published code has it: α (1 − p)^γ · −log p of the true class."""
+    generator = torch.Generator().manual_seed(1)
+    p = (0.01 + 0.98 * torch.rand(500, generator=generator, dtype=torch.float64)).requires_grad_()
+    is_positive = torch.rand(500, generator=generator) < 0.2
+    p_true = torch.where(is_positive, p, 1 - p)
+    expected = (-0.25 * (1 - p_true) ** 2 * torch.log(p_true)).mean()
+    expected.backward()
+    logits = torch.logit(p.detach()).requires_grad_()
+    loss = focal_loss(logits, is_positive)
+    loss.backward()
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
+    # dp/dlogit = p (1 − p)
+    torch.testing.assert_close(logits.grad, p.grad * (p * (1 - p)).detach(), rtol=1e-9, atol=1e-15)
+
+
+def test_published_value_and_gradient(real_file):
+    golden = np.load(real_file("golden/loss_event1.npz"))
     p = torch.from_numpy(golden["focal_p"]).double()
     logits = torch.logit(p).requires_grad_()
     loss = focal_loss(logits, torch.from_numpy(golden["focal_y"]) > 0.5)

@@ -195,9 +195,9 @@ def test_wrong_lengths_are_named(make_cloud):
         info_nce(cloud.x, cloud.positives, cloud.negatives, cloud.particle[1:], cloud.is_anchor)
 
 
-def test_published_loss_of_the_real_event(shared, make_rows):
-    golden = np.load(shared / "golden/loss_event1.npz")
-    event = np.load(shared / "golden/event1_pixel_one_sector.npz")
+def test_published_loss_of_the_real_event(real_file, make_rows):
+    golden = np.load(real_file("golden/loss_event1.npz"))
+    event = np.load(real_file("golden/event1_pixel_one_sector.npz"))
     pairs = torch.from_numpy(event["pairs"]).long()
     particle = torch.from_numpy(event["particle_id"])
     is_same = particle[pairs[0]] == particle[pairs[1]]

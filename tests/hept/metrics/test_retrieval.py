@@ -145,8 +145,34 @@ def test_unusable_input_is_named():
         average_precision_at_k(torch.tensor([[torch.nan]]), torch.ones(1), torch.ones(1, dtype=torch.bool))
 
 
-def test_published_numbers(shared):
-    golden = np.load(shared / "golden/metric_n6850_pt0.9.npz")
+def published_metrics(x, particle_id, is_query):
+    """The published procedure: all distances, the nearest 20 of which the first is the point itself."""
+    nearest = torch.cdist(x.double(), x.double()).topk(20, largest=False).indices
+    rows = is_query.nonzero().squeeze(1)
+    is_partner = particle_id[nearest[rows, 1:]] == particle_id[rows, None]  # (Q, 19)
+    n_partners = (torch.bincount(particle_id)[particle_id[rows]] - 1).double()
+    rank = torch.arange(1, 20)
+    at_k = (is_partner & (rank <= n_partners[:, None])).sum(1) / n_partners
+    return [
+        float(part.double().mean()) for part in (at_k, is_partner.sum(1) / 19, is_partner.sum(1) / n_partners)
+    ]
+
+
+def test_all_three_numbers_are_those_of_the_published_procedure():
+    generator = torch.Generator().manual_seed(4)
+    particle_id = torch.randint(0, 180, (1500,), generator=generator)
+    assert particle_id.bincount().max() <= 20  # the published procedure knows no larger particles
+    centre = torch.randn(180, 4, generator=generator)
+    x = centre[particle_id] + 0.3 * torch.randn(1500, 4, generator=generator)
+    is_query = (particle_id > 0) & (particle_id % 2 == 0)
+    result = average_precision_at_k(x, particle_id, is_query)
+    expected = published_metrics(x, particle_id, is_query)
+    assert 0.1 < expected[0] < expected[2] < 0.9
+    assert [result.ap, result.precision, result.recall] == pytest.approx(expected, abs=1e-9)
+
+
+def test_published_numbers(real_file):
+    golden = np.load(real_file("golden/metric_n6850_pt0.9.npz"))
     result = average_precision_at_k(
         *(torch.from_numpy(golden[name]) for name in ("emb", "particle_id", "mask")),
     )
