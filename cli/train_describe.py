@@ -77,8 +77,9 @@ def _find(model: str, overrides: list[str]) -> tuple[nn.Module, str, int, int]:
     """The network behind a name, its task, and its numbers of features and coordinates."""
     from hepdata.errors import InputError, nearest_name
     from hepdata.schema import SCHEMAS
-    from hept.checkpoint import build_network, input_names, load_model
+    from hept.checkpoint import build_network, load_model
     from hept.config import list_presets, load_config
+    from hept.dataset_checks import input_names
 
     path = Path(model)
     if model in list_presets() or path.suffix in (".yaml", ".yml"):

@@ -6,6 +6,7 @@ never see a configuration: the trainer takes values out of it and passes them as
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -145,7 +146,15 @@ def check_config(content: object, *, where: object) -> TrainConfig:
                 where,
                 found=f"the unknown setting {key!r}",
                 expected="a known one",
-                remedy=nearest_name(key, _known_keys()),
+                remedy=_nearest_setting(key),
+            ) from error
+        if first["type"] == "model_type":
+            below = [name for name in _known_keys() if name.startswith(f"{key}.")]
+            raise InputError(
+                where,
+                found=f"{key} = {first.get('input')!r}",
+                expected=f"settings below {key!r}",
+                remedy=f"set one of {', '.join(below)}",
             ) from error
         raise InputError(
             where,
@@ -204,17 +213,22 @@ def _apply(content: dict[str, object], override: str) -> None:
             expected="KEY=VALUE",
             remedy="write for instance model.n_tables=5",
         )
-    *sections, last = key.strip().split(".")
+    key = key.strip()
+    known = _known_keys()
+    if key not in known and key not in {name.partition(".")[0] for name in known}:
+        raise InputError(
+            f"--set {override}",
+            found=f"the unknown setting {key!r}",
+            expected="a known one",
+            remedy=_nearest_setting(key),
+        )
+    *sections, last = key.split(".")
     place = content
     for section in sections:
         below = place.setdefault(section, {})
         if not isinstance(below, dict):
-            raise InputError(
-                f"--set {override}",
-                found=f"the unknown setting {key!r}",
-                expected="a known one",
-                remedy=nearest_name(key, _known_keys()),
-            )
+            # A file with a plain value where a section belongs: the check of the whole says so.
+            return
         place = below
     try:
         place[last] = yaml.safe_load(value)
@@ -225,6 +239,19 @@ def _apply(content: dict[str, object], override: str) -> None:
             expected="KEY=VALUE",
             remedy="quote the value",
         ) from error
+
+
+def _nearest_setting(key: str) -> str:
+    """A remedy for an unknown setting, which may be right but for its section: `lr` is `optimizer.lr`."""
+    known = _known_keys()
+    by_last = {name.rpartition(".")[2]: name for name in known}
+    last = key.rpartition(".")[2]
+    if last in by_last:
+        return f"did you mean {by_last[last]!r}?"
+    if get_close_matches(key, known, n=1):
+        return nearest_name(key, known)
+    close = get_close_matches(last, by_last, n=1)
+    return f"did you mean {by_last[close[0]]!r}?" if close else nearest_name(key, known)
 
 
 def _known_keys() -> list[str]:

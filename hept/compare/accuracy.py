@@ -9,11 +9,12 @@ import torch
 
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
-from hept.checkpoint import RESUME, TrainedModel, build_network
+from hept.checkpoint import TrainedModel, build_network
 from hept.compare.plan import Trial
 from hept.compare.store import Result
 from hept.evaluation.evaluator import evaluate, make_objective, open_split, score_split
 from hept.run_data import open_training_data
+from hept.run_folder import RESUME
 from hept.training.trainer import fit
 
 
@@ -40,7 +41,7 @@ def score_trial(trial: Trial, dataset: Dataset, run: Path, progress: Progress) -
     scores = evaluate(run, dataset, "test", progress=progress)
     return scores | {
         "epochs": float(fitted.epochs),
-        "best_epoch": float(fitted.best_epoch),
+        "best_epoch": float(fitted.best_epoch or 0),
         "fit_seconds": fitted.seconds,
     }
 
