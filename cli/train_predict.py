@@ -9,6 +9,7 @@ import click
 from .frame import json_option, write_json
 from .progress import ProgressBar
 from .tables import console, print_table
+from .train_eval import open_inputs
 
 
 @click.command("predict")
@@ -39,7 +40,8 @@ def command(
     Example:
       hept-train predict runs/a tracking --out hits.parquet
     """
-    from hepdata.loader.dataset import open_dataset
+    opened = open_inputs(model, dataset, split)
+    # Imported after all checks: torch takes seconds.
     from hept.checkpoint import load_model
     from hept.evaluation.clustering import Clustering
     from hept.evaluation.predictor import predict
@@ -59,9 +61,7 @@ def command(
         min_points=min_points or chosen.min_points,
     )
     with ProgressBar() as progress:
-        result = predict(
-            trained, open_dataset(dataset), out, split=split, clustering=chosen, progress=progress
-        )
+        result = predict(trained, opened, out, split=split, clustering=chosen, progress=progress)
     rows: list[tuple[str, object]] = [("clouds", result.n_clouds), ("points", result.n_points)]
     if trained.task == "tracking":
         rows.append(("tracks", result.n_tracks))

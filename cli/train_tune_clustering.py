@@ -10,7 +10,7 @@ import click
 from .frame import json_option, write_json
 from .progress import ProgressBar
 from .tables import console, print_table
-from .train_eval import dataset_of
+from .train_eval import open_inputs
 
 
 @click.command("tune-clustering")
@@ -28,12 +28,12 @@ def command(run: Path, dataset: str | None, split: str, max_clouds: int, json_pa
     Example:
       hept-train tune-clustering runs/a
     """
-    from hepdata.loader.dataset import open_dataset
+    opened = open_inputs(run, dataset, split)
+    # Imported after all checks: torch takes seconds.
     from hept.checkpoint import load_model
     from hept.evaluation.tuning import save_clustering, tune_clustering
 
     trained = load_model(run)
-    opened = open_dataset(dataset if dataset is not None else dataset_of(run))
     with ProgressBar() as progress:
         trials = tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=progress)
     rows = [

@@ -1,11 +1,13 @@
 """What a training run is: a preset, changed by `--set key=value`, checked before anything starts.
 
-A preset is a YAML file in `hept/presets/`; it names only what differs from the defaults below. Modules
-never see a configuration: the trainer takes values out of it and passes them as plain arguments.
+A preset is a YAML file in `hept/presets/`; it names only what differs from the defaults below. Its section
+`about` is no setting: it says what the preset is for (see `hept.preset_choice`). Modules never see a
+configuration: the trainer takes values out of it and passes them as plain arguments.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -117,14 +119,19 @@ def list_presets() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
-def load_config(preset: str, overrides: list[str] | None = None) -> TrainConfig:
+def read_about(preset: str) -> object:
+    """What the file of a preset says about itself."""
+    return _read_file(PRESETS / f"{preset}.yaml").get("about")
+
+
+def load_config(preset: str, overrides: Sequence[str] = ()) -> TrainConfig:
     """A preset, or a YAML file of one's own, with `key.key=value` changes on top.
 
     Raises:
         InputError: No such preset, unreadable YAML, an unknown key or a value that does not fit.
     """
     content = _read(preset)
-    for override in overrides or []:
+    for override in overrides:
         _apply(content, override)
     return check_config(content, where=preset)
 
@@ -176,6 +183,13 @@ def _read(preset: str) -> dict[str, object]:
                 remedy=nearest_name(preset, known),
             )
         path = PRESETS / f"{preset}.yaml"
+    content = _read_file(path)
+    content.pop("about", None)
+    base = content.pop("extends", None)
+    return _merge(_read(str(base)), content) if base is not None else content
+
+
+def _read_file(path: Path) -> dict[str, object]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -192,8 +206,7 @@ def _read(preset: str) -> dict[str, object]:
             expected="settings as `key: value`",
             remedy="mend the file",
         )
-    base = content.pop("extends", None)
-    return _merge(_read(str(base)), content) if base is not None else content
+    return content
 
 
 def _merge(base: dict[str, object], changes: dict[str, object]) -> dict[str, object]:
