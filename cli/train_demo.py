@@ -100,10 +100,14 @@ def _show(out: Path, json_path: Path | None, begun: float) -> None:
     console.print(f"{len(paths)} pictures in {out / 'pictures'}:", highlight=False, soft_wrap=True)
     for path in paths:
         console.print(f"  {path.name}", highlight=False, soft_wrap=True)
+    reports = [out / "runs" / task / "report.html" for task in _HEADLINE]
+    console.print("Reports of both runs:", highlight=False)
+    for path in reports:
+        console.print(f"  {path}", highlight=False, soft_wrap=True)
     seconds = time.perf_counter() - begun
     console.print(f"The whole path took {seconds:.0f} s.", highlight=False)
     results = {
         task: {"measure": _HEADLINE[task][1], "untrained": before, "trained": after}
         for task, _, before, after in rows
     }
-    write_json(json_path, {"seconds": seconds, "pictures": paths, **results})
+    write_json(json_path, {"seconds": seconds, "pictures": paths, "reports": reports, **results})

@@ -88,7 +88,7 @@ def _check(model: str, overrides: Sequence[str]) -> None:
         raise InputError(
             model,
             found="no preset or file of this name",
-            expected=f"a run folder, a weights file, a .yaml file, or one of {', '.join(list_presets())}",
+            expected="a preset, a run folder, a weights file or a .yaml file",
             remedy=nearest_name(model, list_presets()),
         )
     if overrides:

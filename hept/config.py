@@ -179,7 +179,7 @@ def _read(preset: str) -> dict[str, object]:
             raise InputError(
                 f"--preset {preset}",
                 found="no preset of this name",
-                expected=f"one of {', '.join(known)}, or a .yaml file",
+                expected="the name of a preset, or a .yaml file",
                 remedy=nearest_name(preset, known),
             )
         path = PRESETS / f"{preset}.yaml"

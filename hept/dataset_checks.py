@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from hepdata.errors import InputError, nearest_name
 from hepdata.loader.dataset import Dataset
 from hepdata.schema import Schema
+from hepdata.storage.manifest import SPLITS
 from hept.config import TrainConfig
 
 
@@ -51,12 +52,14 @@ def check_split(dataset: Dataset, split: str) -> None:
     Raises:
         InputError: It has none, or there is no such split.
     """
-    if len(dataset[split]) == 0:
+    # A build leaves a split without events out; any other name is a mistake, and the dataset says so.
+    is_left_out = split in SPLITS and split not in dataset.splits
+    if is_left_out or len(dataset[split]) == 0:
         raise InputError(
             f"{dataset.place.location}, split {split!r}",
             found="no clouds",
             expected="at least one",
-            remedy="build the dataset from more events or with another rule (hept-data build … --split)",
+            remedy="build the dataset from more events, or divide them otherwise with hept-data build --split",
         )
 
 
