@@ -153,8 +153,8 @@ def _describe_empty(empty: list[str], n_events: int) -> str:
     """What too few events mean for what comes next, and the option that changes it."""
     events = "1 event" if n_events == 1 else f"{n_events} events"
     return (
-        f"note: no clouds in {' and '.join(empty)} ({events} in all): training needs train and valid, eval needs "
-        "test; --split divides events otherwise, for instance --split 0/0/100 for test alone"
+        f"note: no clouds in {' and '.join(empty)} ({events} in all): training needs train and valid, "
+        "eval needs test; --split divides events otherwise, for instance --split 0/0/100 for test alone"
     )
 
 

@@ -84,19 +84,19 @@ def _check(model: str, overrides: Sequence[str]) -> None:
     if _is_config(model):
         load_config(model, overrides)
         return
-    if not Path(model).exists():
-        raise InputError(
-            model,
-            found="no preset or file of this name",
-            expected="a preset, a run folder, a weights file or a .yaml file",
-            remedy=nearest_name(model, list_presets()),
-        )
     if overrides:
         raise InputError(
             "--set",
             found=f"{overrides[0]} for {model}",
             expected="a preset or a configuration file",
             remedy="leave it out: weights keep their settings",
+        )
+    if not Path(model).exists():
+        raise InputError(
+            model,
+            found="no preset or file of this name",
+            expected="a preset, a run folder, a weights file or a .yaml file",
+            remedy=nearest_name(model, list_presets()),
         )
 
 

@@ -23,7 +23,12 @@ class _FitCommand(click.Command):
         from hept.preset_choice import describe_presets
 
         with formatter.section("Presets"):
-            formatter.write_dl([(card.name, f"{card.purpose}: {card.time}") for card in describe_presets()])
+            formatter.write_dl(
+                [
+                    (card.name, f"{card.purpose}, {card.points:,} points a cloud: {card.time}")
+                    for card in describe_presets()
+                ]
+            )
 
 
 def _complete_preset(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

@@ -59,7 +59,7 @@ def check_split(dataset: Dataset, split: str) -> None:
             f"{dataset.place.location}, split {split!r}",
             found="no clouds",
             expected="at least one",
-            remedy="build the dataset from more events, or divide them otherwise with hept-data build --split",
+            remedy="build it from more events, or divide them otherwise with hept-data build --split",
         )
 
 
