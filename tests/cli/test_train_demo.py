@@ -1,12 +1,9 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from hept_cli import train
 
 
-@pytest.mark.slow
 def test_the_demo_ends_with_its_pictures_and_reports(tmp_path, capsys):
     arguments = ["demo", str(tmp_path / "demo"), "--events", "20", "--epochs", "1"]
     train.group.main([*arguments, "--json", str(tmp_path / "d.json")], standalone_mode=False)

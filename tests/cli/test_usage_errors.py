@@ -66,7 +66,7 @@ def folder(tmp_path_factory):
         ("hept-train fit tracking --set data.features=[ete]", "found 'ete'; .* did you mean 'eta'?"),
         (
             "hept-train fit tracking --set data.coords=[phy]",
-            "data.coords: found 'phy'; .* did you mean 'phi'?",
+            "found 'phy'; .* did you mean 'phi'?",
         ),
         ("hept-train fit pileup --set data.signed_log=[enrgy]", "did you mean 'energy'?"),
         ("hept-train fit one", "split 'valid': found no clouds; .* hept-data build --split"),
