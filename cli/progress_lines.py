@@ -8,6 +8,8 @@ from collections.abc import Callable
 from hepdata.progress import format_duration
 
 SECONDS_BETWEEN_LINES = 60.0
+# Work of seconds gets a few lines instead of ten.
+SECONDS_BETWEEN_TENTHS = 2.0
 
 
 class ProgressLines:
@@ -45,7 +47,8 @@ class ProgressLines:
         with self._lock:
             self._done += steps
             self._note = note
-            if self._total and self._tenth() >= self._next_tenth:
+            is_late = self._clock() - self._last_line >= SECONDS_BETWEEN_TENTHS
+            if self._tenth() >= self._next_tenth and (is_late or self._done == self._total):
                 self._next_tenth = self._tenth() + 1
                 self._write_line()
 

@@ -85,13 +85,14 @@ def has_gpu(accelerator: str) -> bool:
 
 def warn_of_published(preset: str, accelerator: str) -> None:
     """On a CPU, name the preset for laptops beside a published one."""
-    from hept.preset_choice import find_laptop_preset
+    from hept.preset_choice import find_published
 
-    laptop = find_laptop_preset(preset)
-    if laptop is not None and not has_gpu(accelerator):
+    found = find_published(preset)
+    if found is not None and not has_gpu(accelerator):
+        published, laptop = found
         _say(
-            f"note: {preset} is made for GPUs and trains for days on this CPU; "
-            f"--preset {laptop.name} gives {laptop.purpose} in minutes"
+            f"note: {published.name} is made for GPUs ({published.time}); "
+            f"for a CPU there is --preset {laptop.name} ({laptop.time})"
         )
 
 

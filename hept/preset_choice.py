@@ -75,9 +75,9 @@ def choose_preset(task: Task, points: float, *, has_gpu: bool) -> PresetCard:
     )
 
 
-def find_laptop_preset(preset: str) -> PresetCard | None:
-    """What to train on a CPU instead of a published preset; None where `preset` is none of them."""
+def find_published(preset: str) -> tuple[PresetCard, PresetCard] | None:
+    """A published preset, and the one to train on a CPU instead; None where `preset` is not published."""
     for card in describe_presets():
         if card.name == preset and card.device == "gpu":
-            return choose_preset(card.task, card.points, has_gpu=False)
+            return card, choose_preset(card.task, card.points, has_gpu=False)
     return None

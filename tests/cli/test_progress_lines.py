@@ -35,11 +35,24 @@ def begin(clock):
 def test_every_tenth_has_a_line_with_speed_and_time_left(begin, clock):
     lines, written = begin(40)
     for _ in range(40):
-        clock.now += 0.5
+        clock.now += 2
         lines.advance(1, "loss 0.1")
     assert len(written) == 10
-    assert written[0] == "training: 4/40, 2 steps/s, 18 s left loss 0.1"
-    assert written[-1] == "training: 40/40, 2 steps/s, 0 s left loss 0.1"
+    assert written[0] == "training: 4/40, 0.5 steps/s, 1 min 12 s left loss 0.1"
+    assert written[-1] == "training: 40/40, 0.5 steps/s, 0 s left loss 0.1"
+
+
+def test_quick_work_has_few_lines(begin, clock):
+    lines, written = begin(100)
+    for _ in range(100):
+        clock.now += 0.0625
+        lines.advance(1, "")
+    assert [line.split(",")[0] for line in written] == [
+        "training: 32/100",
+        "training: 64/100",
+        "training: 96/100",
+        "training: 100/100",
+    ]
 
 
 def test_a_minute_without_a_line_makes_one(begin, clock):

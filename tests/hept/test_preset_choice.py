@@ -1,7 +1,7 @@
 import pytest
 
 from hept.config import list_presets, load_config
-from hept.preset_choice import choose_preset, describe_presets, find_laptop_preset
+from hept.preset_choice import choose_preset, describe_presets, find_published
 
 
 def test_every_preset_says_what_it_is_for():
@@ -38,8 +38,8 @@ def test_the_preset_follows_task_size_and_device(task, points, on_cpu, on_gpu):
 
 
 def test_a_published_preset_has_one_for_laptops():
-    found = {name: find_laptop_preset(name) for name in [*list_presets(), "mine.yaml"]}
-    assert {name: card.name for name, card in found.items() if card is not None} == {
+    found = {name: find_published(name) for name in [*list_presets(), "mine.yaml"]}
+    assert {pair[0].name: pair[1].name for pair in found.values() if pair is not None} == {
         "tracking-60k": "tracking-laptop",
         "tracking-6k": "tracking-laptop",
         "pileup-10k": "pileup-laptop",
