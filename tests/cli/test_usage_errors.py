@@ -145,12 +145,14 @@ def test_modules_are_the_commands_and_know_the_version(module, program):
     assert run_module(module, "--help").stdout.startswith(f"Usage: {program} ")
 
 
-def test_the_version_is_that_of_the_package():
+def test_the_version_is_that_of_the_package_and_of_its_citation():
     from importlib.metadata import version
 
     import hepdata
 
     assert version("hept") == hepdata.__version__
+    citation = (Path(__file__).parents[2] / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {hepdata.__version__}\n" in citation
 
 
 @pytest.mark.parametrize(
