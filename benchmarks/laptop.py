@@ -28,6 +28,7 @@ from hept_cli.tables import print_table
 EVENTS = {"tracking": 45, "pileup": 160}
 SIMULATE = {"tracking": ["--hits-per-event", "50000"], "pileup": ["--pileup", "50"]}
 BUILD = {"tracking": ["--preset", "tracking-6k"], "pileup": []}
+THREADS = 2
 MODELS = {"HEPT": [], "plain MLP": ["model.kind=mlp"], "HEPT, standard kernel": ["model.kernel=dot"]}
 METRIC = {"tracking": "ap@0.9", "pileup": "auc"}
 
@@ -66,7 +67,7 @@ def _train(folder: Path, task: str, name: str, changes: list[str]) -> dict[str, 
         with ProgressBar() as progress:
             config = load_config(f"{task}-laptop", changes)
             is_begun = (run / "resume.pt").exists()
-            result = fit(config, folder / task, run, progress=progress, resume=is_begun)
+            result = fit(config, folder / task, run, progress=progress, resume=is_begun, threads=THREADS)
             metrics = evaluate(run, folder / task, progress=progress)
         done.write_text(json.dumps(metrics | {"seconds": result.seconds, "epochs": result.epochs}))
     metrics: dict[str, float] = json.loads(done.read_text())
@@ -97,5 +98,5 @@ def _raw(task: str, dataset: Dataset) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
+    torch.set_num_threads(THREADS)
     main(Path(sys.argv[1] if len(sys.argv) > 1 else "bench-results/laptop"))

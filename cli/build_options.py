@@ -140,10 +140,22 @@ def _print_summary(summary: BuildSummary, title: str) -> None:
         console.print(f"skipped event {entry.event_id}: {entry.reason}", highlight=False, markup=False)
     if len(summary.skipped) > 5:
         console.print(f"… and {len(summary.skipped) - 5} more: see dataset.json", highlight=False)
+    empty = [split for split, n_clouds in summary.clouds_by_split.items() if not n_clouds]
+    if empty:
+        console.print(_describe_empty(empty, summary.n_events), highlight=False, soft_wrap=True)
     if summary.was_finished:
         console.print("nothing to do: the dataset is there, from the same files and configuration")
     elif summary.n_resumed:
         console.print(f"resumed: {summary.n_resumed} data files were there already", highlight=False)
+
+
+def _describe_empty(empty: list[str], n_events: int) -> str:
+    """What too few events mean for what comes next, and the option that changes it."""
+    events = "1 event" if n_events == 1 else f"{n_events} events"
+    return (
+        f"note: no clouds in {' and '.join(empty)} ({events} in all): training needs train and valid, "
+        "eval needs test; --split divides events otherwise, for instance --split 0/0/100 for test alone"
+    )
 
 
 def _as_json(summary: BuildSummary) -> dict[str, object]:

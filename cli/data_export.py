@@ -10,6 +10,7 @@ import click
 from hepdata import open_dataset
 
 from .frame import json_option, write_json
+from .progress import ProgressBar
 from .tables import format_bytes, print_table
 
 
@@ -34,7 +35,8 @@ def command(
       hept-data export pileup train.h5 --max-points 4096
     """
     clouds = open_dataset(dataset)[split]
-    n_lost = clouds.to_padded_hdf5(out, max_points, scaled=not unscaled)
+    with ProgressBar() as progress:
+        n_lost = clouds.to_padded_hdf5(out, max_points, scaled=not unscaled, progress=progress)
     statistics = clouds.manifest.statistics(split)
     summary = {
         "out": out,

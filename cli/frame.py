@@ -1,4 +1,4 @@
-"""What all commands share: one red line for a user's error, `--debug`, `--json`, lazily imported commands."""
+"""What all commands share: one red line for an error, `--debug`, `--version`, `--json`, lazy imports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any, NoReturn, TypeVar
 import click
 from rich.console import Console
 
-from hepdata.errors import HeptError, InputError, JobError
+from hepdata import __version__
+from hepdata.errors import HeptError, InputError, JobError, nearest_name
 
 errors = Console(stderr=True, soft_wrap=True)
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -36,9 +37,17 @@ class LazyGroup(click.Group):
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         )
         self.commands_at = commands_at
-        self.params.append(
-            click.Option(["--debug"], is_flag=True, is_eager=True, help="Show the traceback of an error.")
-        )
+        self.params += [
+            click.Option(["--debug"], is_flag=True, is_eager=True, help="Show the traceback of an error."),
+            click.Option(
+                ["--version"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_print_version,
+                help="Show the version.",
+            ),
+        ]
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Names in the order in which a user meets them."""
@@ -52,6 +61,15 @@ class LazyGroup(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; an unknown name is answered with the nearest one."""
+        name = args[0]
+        if name in self.commands_at or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        raise click.UsageError(f"No such command {name!r}; {nearest_name(name, list(self.commands_at))}", ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing them."""
         with formatter.section("Commands"):
@@ -64,7 +82,8 @@ def run(group: click.Group) -> NoReturn:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        code = group.main(arguments, standalone_mode=False)
+        # By its own name, also where it was started as `python -m`.
+        code = group.main(arguments, prog_name=group.name, standalone_mode=False)
         _flush()
     except HeptError as error:
         if debug:
@@ -106,14 +125,24 @@ def fail(error: HeptError) -> NoReturn:
 
 def _one_line(error: click.ClickException) -> str:
     text = " ".join(error.format_message().split()).rstrip(".")
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        # Said as everywhere; click's own words change with its version.
+        text = f"No such option {error.option_name!r}; did you mean {error.possibilities[0]!r}?"
     context = getattr(error, "ctx", None)
     if context is None:
         return text
-    return f"{context.command_path}: {text}; see {context.command_path} --help"
+    text += "" if text.endswith("?") else ";"
+    return f"{context.command_path}: {text} see {context.command_path} --help"
 
 
 def _print_error(text: str) -> None:
     errors.print("error:", text, style="bold red", markup=False, highlight=False)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        click.echo(f"{ctx.find_root().info_name} {__version__}")
+        ctx.exit()
 
 
 def _flush() -> None:
@@ -128,6 +157,16 @@ def json_option(function: _Function) -> _Function:
         type=click.Path(dir_okay=False, path_type=Path),
         help="Also write what is printed to FILE as JSON.",
         metavar="FILE",
+    )(function)
+
+
+def threads_option(function: _Function) -> _Function:
+    """Add `--threads N` to a command that runs a model."""
+    return click.option(
+        "--threads",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Threads on a CPU.  [default: HEPT_THREADS, OMP_NUM_THREADS, or as many as cores are idle]",
     )(function)
 
 

@@ -1,4 +1,4 @@
-"""The progress bar: what is done, how fast, and how long it will still take."""
+"""Progress on standard error: a bar in a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,21 +19,19 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from .progress_lines import Heartbeat, ProgressLines
+
 console = Console(stderr=True)
 
 
 class ProgressBar:
-    """A `hepdata.progress.Progress` drawn on standard error; plain lines where that is not a terminal."""
+    """A `hepdata.progress.Progress`: what is done, how fast, and how long it will still take."""
 
     def __init__(self) -> None:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self._unit = ""
-        self._description = ""
-        self._total = 0
-        self._done = 0
-        self._begun = 0.0
-        self._next_line = 0.1
+        self._lines: ProgressLines | None = None
+        self._heartbeat: Heartbeat | None = None
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -43,12 +41,14 @@ class ProgressBar:
     ) -> None:
         self.finish()
 
-    def start(self, description: str, total: int, unit: str) -> None:
-        """Draw the empty bar."""
+    def start(self, description: str, total: int, unit: str, *, done: int = 0) -> None:
+        """Draw the bar; without a terminal, begin to count."""
         self.finish()
-        self._description, self._total, self._unit, self._done = description, total, unit, 0
-        self._begun, self._next_line = time.perf_counter(), 0.1
         if not sys.stderr.isatty():
+            self._lines = ProgressLines(
+                description, total, unit, done, clock=time.monotonic, write=self.announce
+            )
+            self._heartbeat = Heartbeat(self._lines.tick)
             return
         self._bar = Progress(
             SpinnerColumn(),
@@ -63,26 +63,24 @@ class ProgressBar:
             console=console,
         )
         self._bar.start()
-        self._task = self._bar.add_task(description, total=total, note="")
+        self._task = self._bar.add_task(description, total=total, completed=done, note="")
 
     def advance(self, steps: int = 1, note: str = "") -> None:
-        """Move the bar; without a terminal, print a line at every tenth of the way."""
-        self._done += steps
+        """Move the bar, or count."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, advance=steps, note=note)
-        elif self._total and self._done / self._total >= self._next_line - 1e-9:
-            self._next_line = self._done / self._total + 0.1
-            rate = self._done / max(time.perf_counter() - self._begun, 1e-9)
-            left = (self._total - self._done) / rate
-            console.print(
-                f"{self._description}: {self._done}/{self._total}, {rate:.3g} {self._unit}s/s, "
-                f"{left:.0f} s left {note}".rstrip(),
-                highlight=False,
-                soft_wrap=True,
-            )
+        elif self._lines is not None:
+            self._lines.advance(steps, note)
+
+    def announce(self, line: str) -> None:
+        """Print a line; a bar that is drawn stays below it."""
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def finish(self) -> None:
         """Stop drawing; the last state stays on the screen."""
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+            self._heartbeat = self._lines = None
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

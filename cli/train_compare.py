@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from .frame import json_option, write_json
+from .frame import json_option, threads_option, write_json
 from .progress import ProgressBar
+from .run_plan import count_points, warn_of_published
 from .tables import console, print_table
-
-if TYPE_CHECKING:
-    from hepdata.loader.dataset import Dataset
 
 
 @click.command("compare")
@@ -57,6 +54,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="A scaling curve ends after a training step that takes longer.",
 )
+@threads_option
 @json_option
 def command(
     dataset: str,
@@ -69,6 +67,7 @@ def command(
     repeats: int,
     max_points: int,
     max_seconds: float,
+    threads: int | None,
     json_path: Path | None,
 ) -> int:
     """Compare systems on DATASET: train or load each, then print and save the paper's tables.
@@ -79,24 +78,31 @@ def command(
       hept-train compare pileup --models hept,gcn,smyrf --tables accuracy,time --budget 2epochs
     """
     from hepdata.loader.dataset import open_dataset
-    from hept.compare.claims import tabulate_claims
     from hept.compare.plan import choose_models, choose_tables, parse_budget
+    from hept.config import load_config
+    from hept.dataset_checks import check_split, check_training
+    from hept.preset_choice import choose_preset
+
+    chosen = choose_models(models), choose_tables(tables), parse_budget(budget)
+    opened = open_dataset(dataset)
+    # Published settings, also on a CPU: they are what the paper's tables compare.
+    preset = preset or choose_preset(opened.task, count_points(opened), has_gpu=True).name
+    base = load_config(preset, overrides)
+    check_training(base, opened)
+    check_split(opened, "test")
+    if budget is None:
+        warn_of_published(preset, "auto")
+    # Imported after all checks: torch takes seconds.
+    from hept.compare.claims import tabulate_claims
     from hept.compare.report import format_cell, write_report
     from hept.compare.run import ComparisonSettings, run_comparison
     from hept.compare.scaling import ScalingLimits
     from hept.compare.tables import make_tables
-    from hept.config import load_config
+    from hept.threads import choose_threads, use_threads
 
-    settings = ComparisonSettings(
-        choose_models(models),
-        choose_tables(tables),
-        parse_budget(budget),
-        repeats,
-        ScalingLimits(max_points=max_points, max_seconds=max_seconds),
-    )
-    opened = open_dataset(dataset)
-    base = load_config(preset or _choose_preset(opened), list(overrides))
-    with ProgressBar() as progress:
+    limits = ScalingLimits(max_points=max_points, max_seconds=max_seconds)
+    settings = ComparisonSettings(*chosen, repeats, limits)
+    with use_threads(choose_threads(threads)), ProgressBar() as progress:
         findings = run_comparison(
             opened,
             base,
@@ -119,14 +125,3 @@ def command(
         console.print("Stopped. The same command goes on.", highlight=False)
         return 130
     return 1 if findings.failed else 0
-
-
-def _choose_preset(dataset: Dataset) -> str:
-    """The published preset of the nearest size; the small one for clouds much smaller than the paper's."""
-    counts = dataset.manifest.statistics()
-    points = counts.n_points / max(counts.n_clouds, 1)
-    if points < 3000:
-        return f"{dataset.task}-demo"
-    if dataset.task == "pileup":
-        return "pileup-10k"
-    return "tracking-6k" if points < 20_000 else "tracking-60k"

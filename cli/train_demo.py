@@ -12,7 +12,7 @@ import click
 from hepdata.errors import InputError
 
 from . import data, train
-from .frame import LazyGroup, json_option, write_json
+from .frame import LazyGroup, json_option, threads_option, write_json
 from .tables import console, print_table
 
 _MARK = ".hept-demo"
@@ -25,8 +25,11 @@ _HEADLINE = {"tracking": ("AP@k, hits of particles with pT > 0.9 GeV", "ap@0.9")
 @click.option("--events", default=60, show_default=True, type=click.IntRange(20), help="Events of each kind.")
 @click.option("--epochs", type=click.IntRange(1), help="Training epochs.  [default: the demo presets']")
 @click.option("--seed", default=1, show_default=True, help="Of the simulated events.")
+@threads_option
 @json_option
-def command(out: Path, events: int, epochs: int | None, seed: int, json_path: Path | None) -> None:
+def command(
+    out: Path, events: int, epochs: int | None, seed: int, threads: int | None, json_path: Path | None
+) -> None:
     """Simulate, build, train, evaluate and draw, all into the folder OUT.
 
     Shows each command before it runs; a demo that is already in OUT is made anew.
@@ -38,6 +41,7 @@ def command(out: Path, events: int, epochs: int | None, seed: int, json_path: Pa
     begun = time.perf_counter()
     _clear(out)
     settings = f" --set epochs={epochs}" if epochs else ""
+    settings += f" --threads {threads}" if threads else ""
     sample = f"--events {events} --seed {seed}"
     place = shlex.quote(str(out))
     for line in (
@@ -51,7 +55,11 @@ def command(out: Path, events: int, epochs: int | None, seed: int, json_path: Pa
         f"hept-train fit {place}/pileup --preset pileup-demo --out {place}/runs/pileup{settings}",
     ):
         _run(line)
-    _show(out, json_path, begun)
+    # Imported here, since torch takes seconds.
+    from hept.threads import choose_threads, use_threads
+
+    with use_threads(choose_threads(threads)):
+        _show(out, json_path, begun)
 
 
 def _clear(out: Path) -> None:
@@ -100,10 +108,14 @@ def _show(out: Path, json_path: Path | None, begun: float) -> None:
     console.print(f"{len(paths)} pictures in {out / 'pictures'}:", highlight=False, soft_wrap=True)
     for path in paths:
         console.print(f"  {path.name}", highlight=False, soft_wrap=True)
+    reports = [out / "runs" / task / "report.html" for task in _HEADLINE]
+    console.print("Reports of both runs:", highlight=False)
+    for path in reports:
+        console.print(f"  {path}", highlight=False, soft_wrap=True)
     seconds = time.perf_counter() - begun
     console.print(f"The whole path took {seconds:.0f} s.", highlight=False)
     results = {
         task: {"measure": _HEADLINE[task][1], "untrained": before, "trained": after}
         for task, _, before, after in rows
     }
-    write_json(json_path, {"seconds": seconds, "pictures": paths, **results})
+    write_json(json_path, {"seconds": seconds, "pictures": paths, "reports": reports, **results})

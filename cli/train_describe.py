@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,10 +39,12 @@ def command(model: str, points: tuple[int, ...], overrides: tuple[str, ...], jso
       hept-train describe tracking-60k
       hept-train describe runs/a --points 10000 --json cost.json
     """
+    _check(model, overrides)
+    # Imported after all checks: torch takes seconds.
     from hept.attention.native import count_lanes
     from hept.flops import count_operations, count_parameters
 
-    network, task, n_features, coords_dim = _find(model, list(overrides))
+    network, task, n_features, coords_dim = _find(model, overrides)
     total, trainable = count_parameters(network)
     costs = [
         count_operations(network, n, n_features, coords_dim)
@@ -73,19 +76,14 @@ def command(model: str, points: tuple[int, ...], overrides: tuple[str, ...], jso
     write_json(json_path, content)
 
 
-def _find(model: str, overrides: list[str]) -> tuple[nn.Module, str, int, int]:
-    """The network behind a name, its task, and its numbers of features and coordinates."""
+def _check(model: str, overrides: Sequence[str]) -> None:
+    """See that there is something of this name, and that the settings are right; torch is not imported."""
     from hepdata.errors import InputError, nearest_name
-    from hepdata.schema import SCHEMAS
-    from hept.checkpoint import build_network, input_names, load_model
     from hept.config import list_presets, load_config
 
-    path = Path(model)
-    if model in list_presets() or path.suffix in (".yaml", ".yml"):
-        config = load_config(model, overrides)
-        features, coords = input_names(SCHEMAS[config.task])
-        features, coords = config.data.features or features, config.data.coords or coords
-        return build_network(config, features, coords), config.task, len(features), len(coords)
+    if _is_config(model):
+        load_config(model, overrides)
+        return
     if overrides:
         raise InputError(
             "--set",
@@ -93,12 +91,32 @@ def _find(model: str, overrides: list[str]) -> tuple[nn.Module, str, int, int]:
             expected="a preset or a configuration file",
             remedy="leave it out: weights keep their settings",
         )
-    if not path.exists():
+    if not Path(model).exists():
         raise InputError(
             model,
             found="no preset or file of this name",
-            expected=f"a run folder, a weights file, a .yaml file, or one of {', '.join(list_presets())}",
+            expected="a preset, a run folder, a weights file or a .yaml file",
             remedy=nearest_name(model, list_presets()),
         )
-    trained = load_model(path)
+
+
+def _is_config(model: str) -> bool:
+    from hept.config import list_presets
+
+    return model in list_presets() or Path(model).suffix in (".yaml", ".yml")
+
+
+def _find(model: str, overrides: Sequence[str]) -> tuple[nn.Module, str, int, int]:
+    """The network behind a name, its task, and its numbers of features and coordinates."""
+    from hepdata.schema import SCHEMAS
+    from hept.checkpoint import build_network, load_model
+    from hept.config import load_config
+    from hept.dataset_checks import input_names
+
+    if _is_config(model):
+        config = load_config(model, overrides)
+        features, coords = input_names(SCHEMAS[config.task])
+        features, coords = config.data.features or features, config.data.coords or coords
+        return build_network(config, features, coords), config.task, len(features), len(coords)
+    trained = load_model(model)
     return trained.network, trained.task, len(trained.features), len(trained.coords)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from .frame import json_option, write_json
+from .frame import json_option, threads_option, write_json
 from .progress import ProgressBar
 from .tables import console, print_table
+from .train_eval import open_inputs
 
 
 @click.command("predict")
@@ -19,6 +20,7 @@ from .tables import console, print_table
 @click.option("--method", type=click.Choice(["dbscan", "hdbscan"]), help="Clustering of tracks.")
 @click.option("--eps", type=float, help="Largest distance of neighbours in a track (dbscan).")
 @click.option("--min-points", type=click.IntRange(1), help="Smallest neighbourhood or track.")
+@threads_option
 @json_option
 def command(
     model: Path,
@@ -28,6 +30,7 @@ def command(
     method: str | None,
     eps: float | None,
     min_points: int | None,
+    threads: int | None,
     json_path: Path | None,
 ) -> None:
     """Write MODEL's answer for every point of DATASET to a Parquet file.
@@ -39,11 +42,13 @@ def command(
     Example:
       hept-train predict runs/a tracking --out hits.parquet
     """
-    from hepdata.loader.dataset import open_dataset
+    opened = open_inputs(model, dataset, split)
+    # Imported after all checks: torch takes seconds.
     from hept.checkpoint import load_model
     from hept.evaluation.clustering import Clustering
     from hept.evaluation.predictor import predict
     from hept.evaluation.tuning import load_clustering
+    from hept.threads import choose_threads, use_threads
 
     trained = load_model(model)
     clustering = load_clustering(model) if model.is_dir() else None
@@ -58,10 +63,8 @@ def command(
         eps=chosen.eps if eps is None else eps,
         min_points=min_points or chosen.min_points,
     )
-    with ProgressBar() as progress:
-        result = predict(
-            trained, open_dataset(dataset), out, split=split, clustering=chosen, progress=progress
-        )
+    with use_threads(choose_threads(threads)), ProgressBar() as progress:
+        result = predict(trained, opened, out, split=split, clustering=chosen, progress=progress)
     rows: list[tuple[str, object]] = [("clouds", result.n_clouds), ("points", result.n_points)]
     if trained.task == "tracking":
         rows.append(("tracks", result.n_tracks))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from .frame import json_option, write_json
+from .frame import json_option, threads_option, write_json
 from .progress import ProgressBar
 from .tables import console, print_table
-from .train_eval import dataset_of
+from .train_eval import open_inputs
 
 
 @click.command("tune-clustering")
@@ -18,8 +18,16 @@ from .train_eval import dataset_of
 @click.argument("dataset", required=False)
 @click.option("--split", default="valid", show_default=True, help="Split to try on.")
 @click.option("--max-clouds", default=20, show_default=True, type=click.IntRange(1), help="Clouds to try on.")
+@threads_option
 @json_option
-def command(run: Path, dataset: str | None, split: str, max_clouds: int, json_path: Path | None) -> None:
+def command(
+    run: Path,
+    dataset: str | None,
+    split: str,
+    max_clouds: int,
+    threads: int | None,
+    json_path: Path | None,
+) -> None:
     """Try clusterings of RUN's embeddings, and keep the best in the run folder.
 
     The best finds the most particles above 0.9 GeV (double majority) on the validation split.
@@ -28,13 +36,14 @@ def command(run: Path, dataset: str | None, split: str, max_clouds: int, json_pa
     Example:
       hept-train tune-clustering runs/a
     """
-    from hepdata.loader.dataset import open_dataset
+    opened = open_inputs(run, dataset, split)
+    # Imported after all checks: torch takes seconds.
     from hept.checkpoint import load_model
     from hept.evaluation.tuning import save_clustering, tune_clustering
+    from hept.threads import choose_threads, use_threads
 
     trained = load_model(run)
-    opened = open_dataset(dataset if dataset is not None else dataset_of(run))
-    with ProgressBar() as progress:
+    with use_threads(choose_threads(threads)), ProgressBar() as progress:
         trials = tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=progress)
     rows = [
         (

@@ -10,6 +10,7 @@ from hepdata.errors import HeptError, InputError, JobError
 if TYPE_CHECKING:
     from hepdata.loader.dataset import Dataset, open_dataset
 
+# The one place of the version: pyproject.toml takes it from here.
 __version__ = "0.1.0"
 __all__ = [
     "Dataset",

@@ -17,15 +17,16 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from hepdata.errors import InputError
-from hepdata.schema import SCHEMAS, TRACKING, ModelInput, Schema, Task
+from hepdata.schema import SCHEMAS, TRACKING, ModelInput, Task
 from hepdata.storage.atomic import write_atomically
 from hept.config import TrainConfig, check_config
+from hept.dataset_checks import input_names
 from hept.network import Network, PlainMLP, focus_attention, silence_attention
 from hept.published import load_published
+from hept.run_folder import LAST, find_weights
 from hept.systems.frame import Frame
 from hept.systems.registry import build_model
 
-BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
 N_CLASSES = 8
 
 
@@ -146,16 +147,7 @@ def load_model(source: str | Path) -> TrainedModel:
     Raises:
         InputError: Nothing there, or a file that is damaged or not ours.
     """
-    path = Path(source)
-    if path.is_dir():
-        path = path / BEST if (path / BEST).exists() else path / LAST
-    if not path.exists():
-        raise InputError(
-            source,
-            found="no weights",
-            expected=f"a run folder with {BEST}, a .safetensors file or the published .pt file",
-            remedy="check the path, or train first with hept-train fit",
-        )
+    path = find_weights(source)
     if path.suffix == ".pt":
         return _published(path)
     try:
@@ -200,11 +192,6 @@ def _published(path: Path) -> TrainedModel:
     )
 
 
-def input_names(schema: Schema) -> tuple[list[str], list[str]]:
-    """Column names of a schema's features and coordinates."""
-    return [f.column for f in schema.features], [c.column for c in schema.coordinates]
-
-
 def save_resume_state(path: Path, state: dict[str, object]) -> None:
     """Write what is needed to go on; the file is whole or absent.
 
@@ -219,15 +206,8 @@ def load_resume_state(path: Path) -> dict[str, object]:
     """Read what `save_resume_state` wrote.
 
     Raises:
-        InputError: Nothing to resume, or a damaged file.
+        InputError: A damaged file.
     """
-    if not path.exists():
-        raise InputError(
-            path.parent,
-            found=f"no {path.name}",
-            expected="a run folder with a saved state",
-            remedy="start the run without --resume",
-        )
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError) as error:

@@ -1,11 +1,14 @@
 """What a training run is: a preset, changed by `--set key=value`, checked before anything starts.
 
-A preset is a YAML file in `hept/presets/`; it names only what differs from the defaults below. Modules
-never see a configuration: the trainer takes values out of it and passes them as plain arguments.
+A preset is a YAML file in `hept/presets/`; it names only what differs from the defaults below. Its section
+`about` is no setting: it says what the preset is for (see `hept.preset_choice`). Modules never see a
+configuration: the trainer takes values out of it and passes them as plain arguments.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -116,14 +119,19 @@ def list_presets() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
-def load_config(preset: str, overrides: list[str] | None = None) -> TrainConfig:
+def read_about(preset: str) -> object:
+    """What the file of a preset says about itself."""
+    return _read_file(PRESETS / f"{preset}.yaml").get("about")
+
+
+def load_config(preset: str, overrides: Sequence[str] = ()) -> TrainConfig:
     """A preset, or a YAML file of one's own, with `key.key=value` changes on top.
 
     Raises:
         InputError: No such preset, unreadable YAML, an unknown key or a value that does not fit.
     """
     content = _read(preset)
-    for override in overrides or []:
+    for override in overrides:
         _apply(content, override)
     return check_config(content, where=preset)
 
@@ -145,7 +153,15 @@ def check_config(content: object, *, where: object) -> TrainConfig:
                 where,
                 found=f"the unknown setting {key!r}",
                 expected="a known one",
-                remedy=nearest_name(key, _known_keys()),
+                remedy=_nearest_setting(key),
+            ) from error
+        if first["type"] == "model_type":
+            below = [name for name in _known_keys() if name.startswith(f"{key}.")]
+            raise InputError(
+                where,
+                found=f"{key} = {first.get('input')!r}",
+                expected=f"settings below {key!r}",
+                remedy=f"set one of {', '.join(below)}",
             ) from error
         raise InputError(
             where,
@@ -163,10 +179,17 @@ def _read(preset: str) -> dict[str, object]:
             raise InputError(
                 f"--preset {preset}",
                 found="no preset of this name",
-                expected=f"one of {', '.join(known)}, or a .yaml file",
+                expected="the name of a preset, or a .yaml file",
                 remedy=nearest_name(preset, known),
             )
         path = PRESETS / f"{preset}.yaml"
+    content = _read_file(path)
+    content.pop("about", None)
+    base = content.pop("extends", None)
+    return _merge(_read(str(base)), content) if base is not None else content
+
+
+def _read_file(path: Path) -> dict[str, object]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -183,8 +206,7 @@ def _read(preset: str) -> dict[str, object]:
             expected="settings as `key: value`",
             remedy="mend the file",
         )
-    base = content.pop("extends", None)
-    return _merge(_read(str(base)), content) if base is not None else content
+    return content
 
 
 def _merge(base: dict[str, object], changes: dict[str, object]) -> dict[str, object]:
@@ -204,17 +226,22 @@ def _apply(content: dict[str, object], override: str) -> None:
             expected="KEY=VALUE",
             remedy="write for instance model.n_tables=5",
         )
-    *sections, last = key.strip().split(".")
+    key = key.strip()
+    known = _known_keys()
+    if key not in known and key not in {name.partition(".")[0] for name in known}:
+        raise InputError(
+            f"--set {override}",
+            found=f"the unknown setting {key!r}",
+            expected="a known one",
+            remedy=_nearest_setting(key),
+        )
+    *sections, last = key.split(".")
     place = content
     for section in sections:
         below = place.setdefault(section, {})
         if not isinstance(below, dict):
-            raise InputError(
-                f"--set {override}",
-                found=f"the unknown setting {key!r}",
-                expected="a known one",
-                remedy=nearest_name(key, _known_keys()),
-            )
+            # A file with a plain value where a section belongs: the check of the whole says so.
+            return
         place = below
     try:
         place[last] = yaml.safe_load(value)
@@ -225,6 +252,19 @@ def _apply(content: dict[str, object], override: str) -> None:
             expected="KEY=VALUE",
             remedy="quote the value",
         ) from error
+
+
+def _nearest_setting(key: str) -> str:
+    """A remedy for an unknown setting, which may be right but for its section: `lr` is `optimizer.lr`."""
+    known = _known_keys()
+    by_last = {name.rpartition(".")[2]: name for name in known}
+    last = key.rpartition(".")[2]
+    if last in by_last:
+        return f"did you mean {by_last[last]!r}?"
+    if get_close_matches(key, known, n=1):
+        return nearest_name(key, known)
+    close = get_close_matches(last, by_last, n=1)
+    return f"did you mean {by_last[close[0]]!r}?" if close else nearest_name(key, known)
 
 
 def _known_keys() -> list[str]:

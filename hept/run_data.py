@@ -9,11 +9,11 @@ from pathlib import Path
 
 from torch import Tensor
 
-from hepdata.errors import InputError, nearest_name
+from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset, open_dataset
 from hepdata.loader.stream import Loader
-from hept.checkpoint import input_names
 from hept.config import TrainConfig
+from hept.dataset_checks import check_training, input_names
 from hept.network import Network
 
 # The mean and spread of a feature are settled long before this many clouds.
@@ -96,10 +96,7 @@ def open_training_data(
         InputError: Wrong task, no pairs or labels, an empty split, or an unknown column.
     """
     dataset = open_dataset(location)
-    check_task(dataset, config.task, "this preset")
-    for split in ("train", "valid"):
-        check_split(dataset, split)
-    check_labels(dataset, needs_pairs=config.task == "tracking")
+    check_training(config, dataset)
     default_features, default_coords = input_names(dataset.schema)
     features = config.data.features or default_features
     coords = config.data.coords or default_coords
@@ -108,14 +105,6 @@ def open_training_data(
         config = config.model_copy(
             update={"data": config.data.model_copy(update={"features": None, "coords": None})}
         )
-    for name in config.data.signed_log:
-        if name not in features:
-            raise InputError(
-                "data.signed_log",
-                found=f"{name!r}",
-                expected="one of the features",
-                remedy=nearest_name(name, features),
-            )
     needs_pairs = config.task == "tracking"
     train = dataset["train"].loader(
         config.batch_size,
@@ -137,56 +126,3 @@ def open_training_data(
         coords=config.data.coords,
     )
     return TrainingData(dataset, config, train, valid, list(features), list(coords))
-
-
-def check_task(dataset: Dataset, task: str, what: str) -> None:
-    """See that a dataset is of a task.
-
-    Raises:
-        InputError: It is of the other.
-    """
-    if dataset.task != task:
-        raise InputError(
-            dataset.place.location,
-            found=f"a {dataset.task} dataset",
-            expected=f"a {task} dataset for {what}",
-            remedy=f"give a {task} dataset, or choose a preset or model for {dataset.task}",
-        )
-
-
-def check_split(dataset: Dataset, split: str) -> None:
-    """See that a split has clouds.
-
-    Raises:
-        InputError: It has none, or there is no such split.
-    """
-    if len(dataset[split]) == 0:
-        raise InputError(
-            f"{dataset.place.location}, split {split!r}",
-            found="no clouds",
-            expected="at least one",
-            remedy="build the dataset from more events or with another split rule",
-        )
-
-
-def check_labels(dataset: Dataset, *, needs_pairs: bool) -> None:
-    """See that a dataset has truth, and where needed pair lists.
-
-    Raises:
-        InputError: It has not.
-    """
-    label = "particle_id" if dataset.task == "tracking" else "is_leading"
-    if label not in {column.name for column in dataset.schema.columns}:
-        raise InputError(
-            dataset.place.location,
-            found=f"no column {label!r}",
-            expected="a dataset with truth",
-            remedy="build it from files that hold the truth",
-        )
-    if needs_pairs and not dataset.manifest.has_pairs:
-        raise InputError(
-            dataset.place.location,
-            found="no pair lists",
-            expected="positive and negative pairs for the InfoNCE loss",
-            remedy="build the dataset with pairs (hept-data build tracking --pairs paper)",
-        )

@@ -24,6 +24,7 @@ from hepdata.errors import InputError
 from hepdata.storage.atomic import disk_errors, write_atomically
 from hept.config import TrainConfig, check_config
 
+BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
 VERSIONS = ("hept", "torch", "lightning-fabric", "numpy", "safetensors")
 
 
@@ -41,6 +42,20 @@ class RunFolder:
             InputError: There is a run already.
             JobError: The folder cannot be written.
         """
+        self.check_new()
+        with disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in VERSIONS}
+        self._write_description(dict(description) | {"versions": versions, "command": sys.argv})
+        with write_atomically(self.path / "config.yaml") as file:
+            file.write(config.to_yaml().encode())
+
+    def check_new(self) -> None:
+        """See that no run is here.
+
+        Raises:
+            InputError: There is one.
+        """
         if (self.path / "config.yaml").exists():
             raise InputError(
                 self.path,
@@ -48,12 +63,22 @@ class RunFolder:
                 expected="a new folder",
                 remedy=f"continue it with --resume {self.path}, or choose another --out",
             )
-        with disk_errors(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-        versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in VERSIONS}
-        self._write_description(dict(description) | {"versions": versions, "command": sys.argv})
-        with write_atomically(self.path / "config.yaml") as file:
-            file.write(config.to_yaml().encode())
+
+    def find_state(self) -> Path:
+        """The saved state, from which the run can be resumed.
+
+        Raises:
+            InputError: There is none.
+        """
+        path = self.path / RESUME
+        if not path.exists():
+            raise InputError(
+                self.path,
+                found=f"no {RESUME}",
+                expected="a run folder with a saved state",
+                remedy="start the run without --resume",
+            )
+        return path
 
     def read_config(self) -> TrainConfig:
         """The configuration that the run began with.
@@ -129,6 +154,25 @@ class RunFolder:
             writer.writerows(kept)
             with write_atomically(path) as file:
                 file.write(text.getvalue().encode())
+
+
+def find_weights(source: str | Path) -> Path:
+    """The weights file behind a run folder (its best weights, else its last), or a file itself.
+
+    Raises:
+        InputError: There is none.
+    """
+    path = Path(source)
+    if path.is_dir():
+        path = path / BEST if (path / BEST).exists() else path / LAST
+    if not path.exists():
+        raise InputError(
+            source,
+            found="no weights",
+            expected=f"a run folder with {BEST}, a .safetensors file or the published .pt file",
+            remedy="check the path, or train first with hept-train fit",
+        )
+    return path
 
 
 def _text(value: object) -> object:

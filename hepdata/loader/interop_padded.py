@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepdata.errors import InputError
+from hepdata.progress import Progress, Silent
 from hepdata.storage.atomic import write_atomically
 from hepdata.storage.guarded_file import open_guarded
 
@@ -25,7 +26,14 @@ if TYPE_CHECKING:
     from hepdata.loader.split import Split
 
 
-def export_padded(split: Split, path: Path, max_points: int | None = None, *, scaled: bool = True) -> int:
+def export_padded(
+    split: Split,
+    path: Path,
+    max_points: int | None = None,
+    *,
+    scaled: bool = True,
+    progress: Progress | None = None,
+) -> int:
     """Write a split to one padded file, cloud by cloud.
 
     Args:
@@ -33,6 +41,7 @@ def export_padded(split: Split, path: Path, max_points: int | None = None, *, sc
         path: The HDF5 file, which must not exist.
         max_points: P; the largest cloud's where not given. Larger clouds keep their points of highest pt.
         scaled: Whether the stored scales are applied to `particle_features`.
+        progress: Listener.
 
     Returns:
         How many points did not fit.
@@ -48,6 +57,8 @@ def export_padded(split: Split, path: Path, max_points: int | None = None, *, sc
     if width < 1:
         raise InputError("max_points", found=str(width), expected="at least 1", remedy="change the argument")
     n_lost = 0
+    listener = progress or Silent()
+    listener.start("exporting", len(split), "cloud")
     with write_atomically(path) as handle, open_guarded(handle) as file:
         _create(file, split, width)
         for row, cloud in enumerate(split.read(i, pairs=False) for i in range(len(split))):
@@ -63,6 +74,8 @@ def export_padded(split: Split, path: Path, max_points: int | None = None, *, sc
             file["particle_features"][row] = matrix
             for name in split.column_names:
                 file[name][row, : len(kept)] = cloud.columns[name][kept]
+            listener.advance()
+    listener.finish()
     return n_lost
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import InputError, nearest_name
+from hepdata.progress import Progress
 from hepdata.schema import Schema
 from hepdata.storage.columns import PAIR_NAMES, cloud_from
 from hepdata.storage.manifest import Manifest
@@ -194,12 +195,17 @@ class Split:
         return PygDataset(self, layout)
 
     def to_padded_hdf5(
-        self, path: str | os.PathLike[str], max_points: int | None = None, *, scaled: bool = True
+        self,
+        path: str | os.PathLike[str],
+        max_points: int | None = None,
+        *,
+        scaled: bool = True,
+        progress: Progress | None = None,
     ) -> int:
         """Write a padded file as weaver and JetNet users know it; see `hepdata.loader.interop_padded`."""
         from hepdata.loader.interop_padded import export_padded
 
-        return export_padded(self, Path(path), max_points, scaled=scaled)
+        return export_padded(self, Path(path), max_points, scaled=scaled, progress=progress)
 
     def _locate(self, index: int) -> tuple[ShardReader, int]:
         shard = int(np.searchsorted(self._starts, index, side="right")) - 1

@@ -109,11 +109,12 @@ class _HiddenProgress:
         self._begun: tuple[str, int, str] | None = None
         self._n_done = 0
 
-    def start(self, description: str, total: int, unit: str) -> None:
+    def start(self, description: str, total: int, unit: str, *, done: int = 0) -> None:
         """The work begins."""
         with self._lock:
             self._begun = (description, total, unit)
-            self._shown.start(*self._begun)
+            self._n_done = done
+            self._shown.start(*self._begun, done=done)
 
     def advance(self, steps: int = 1, note: str = "") -> None:
         """The work goes on, or ends here."""
@@ -122,6 +123,11 @@ class _HiddenProgress:
         with self._lock:
             self._n_done += steps
             self._shown.advance(steps, note)
+
+    def announce(self, line: str) -> None:
+        """Somebody should read this; where nobody listens yet, it is lost."""
+        with self._lock:
+            self._shown.announce(line)
 
     def finish(self) -> None:
         """The work has ended."""
@@ -134,5 +140,4 @@ class _HiddenProgress:
         with self._lock:
             self._shown = progress
             if self._begun is not None:
-                progress.start(*self._begun)
-                progress.advance(self._n_done)
+                progress.start(*self._begun, done=self._n_done)

@@ -45,6 +45,7 @@ class BuildSummary:
         out: The dataset's folder.
         n_events: Events in the dataset.
         n_clouds: Clouds (events, or sectors of events).
+        clouds_by_split: The same for every split that the rule means to fill, empty ones too.
         n_points: Points of all clouds.
         n_particles: Particles, counted in every cloud; None for a task without them.
         n_positives: Stored positive pairs.
@@ -60,6 +61,7 @@ class BuildSummary:
     out: Path
     n_events: int
     n_clouds: int
+    clouds_by_split: dict[str, int]
     n_points: int
     n_particles: int | None
     n_positives: int
@@ -123,6 +125,7 @@ def build_dataset(
         out,
         [ShardJob(plan, staging, on_error) for plan in plans],
         file_format,
+        rule,
         _choose_engine(engine, workers, scheduler),
         listener,
     )
@@ -138,7 +141,7 @@ def build_dataset(
     done = None if overwrite and not _is_same(out, identity) else finished_build(out, identity.fingerprint)
     if done is not None:
         sweep_lock(out)
-        return _summarise(out, done, n_resumed=0, was_finished=True)
+        return _summarise(out, done, rule, n_resumed=0, was_finished=True)
     if overwrite:
         discard(out)
     with lock_output(out), staged(staging, identity.fingerprint):
@@ -150,6 +153,7 @@ def _make_dataset(
     out: Path,
     jobs: Sequence[ShardJob],
     file_format: FileFormat,
+    rule: SplitRule,
     engine: Engine,
     progress: Progress,
     wait_for_identity: Callable[[Progress], Identity],
@@ -170,7 +174,7 @@ def _make_dataset(
         skipped=[entry for job in jobs for entry in notes[job.plan.name].skipped],
         file_format=file_format,
     )
-    return _summarise(out, manifest, n_resumed=n_resumed, was_finished=False)
+    return _summarise(out, manifest, rule, n_resumed=n_resumed, was_finished=False)
 
 
 def _run_jobs(
@@ -256,13 +260,19 @@ def _dropped(manifest: Manifest) -> int:
     return count if isinstance(count, int) else 0
 
 
-def _summarise(out: Path, manifest: Manifest, *, n_resumed: int, was_finished: bool) -> BuildSummary:
+def _summarise(
+    out: Path, manifest: Manifest, rule: SplitRule, *, n_resumed: int, was_finished: bool
+) -> BuildSummary:
     totals = manifest.statistics()
     shards = [shard for records in manifest.splits.values() for shard in records]
     return BuildSummary(
         out=out,
         n_events=sum(len(shard.event_ids) for shard in shards),
         n_clouds=totals.n_clouds,
+        clouds_by_split={
+            split: manifest.statistics(split).n_clouds if split in manifest.splits else 0
+            for split in rule.wanted()
+        },
         n_points=totals.n_points,
         n_particles=totals.counts.get("particles"),
         n_positives=totals.n_positives,

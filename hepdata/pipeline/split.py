@@ -74,6 +74,13 @@ class SplitRule:
             )
         return divided
 
+    def wanted(self) -> list[str]:
+        """Splits that the rule means to fill, in order."""
+        if self.ranges:
+            named = {split for split, _, _ in self.ranges}
+            return [split for split in SPLITS if split in named]
+        return [split for split, share in zip(SPLITS, self.shares, strict=True) if share > 0]
+
     def describe(self) -> dict[str, object]:
         """The rule as JSON values."""
         if self.ranges:

@@ -9,11 +9,12 @@ import torch
 
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
-from hept.checkpoint import RESUME, TrainedModel, build_network
+from hept.checkpoint import TrainedModel, build_network
 from hept.compare.plan import Trial
 from hept.compare.store import Result
 from hept.evaluation.evaluator import evaluate, make_objective, open_split, score_split
 from hept.run_data import open_training_data
+from hept.run_folder import RESUME
 from hept.training.trainer import fit
 
 
@@ -34,13 +35,15 @@ def score_trial(trial: Trial, dataset: Dataset, run: Path, progress: Progress) -
     if run.exists() and not (run / RESUME).exists():
         # Killed before its first saved state: nothing in it is worth keeping.
         shutil.rmtree(run)
-    fitted = fit(trial.config, location, run, progress=progress, resume=run.exists())
+    # All systems on as many threads; one that goes on keeps its own.
+    threads = None if run.exists() else torch.get_num_threads()
+    fitted = fit(trial.config, location, run, progress=progress, resume=run.exists(), threads=threads)
     if fitted.stopped == "interrupted":
         raise Interrupted
     scores = evaluate(run, dataset, "test", progress=progress)
     return scores | {
         "epochs": float(fitted.epochs),
-        "best_epoch": float(fitted.best_epoch),
+        "best_epoch": float(fitted.best_epoch or 0),
         "fit_seconds": fitted.seconds,
     }
 

@@ -20,7 +20,8 @@ from hept.compare.plan import ABLATIONS, Budget, Trial, plan_accuracy, plan_sens
 from hept.compare.scaling import SCALING_MODELS, ScalingLimits, list_sizes, may_go_on, measure_size
 from hept.compare.store import Result, ResultStore
 from hept.config import TrainConfig
-from hept.run_data import TrainingData, check_split, open_training_data
+from hept.dataset_checks import check_split
+from hept.run_data import TrainingData, open_training_data
 
 
 @dataclass(frozen=True)

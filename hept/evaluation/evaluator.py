@@ -13,10 +13,10 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset, open_dataset
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
-from hept.checkpoint import TrainedModel, input_names, load_model
+from hept.checkpoint import TrainedModel, load_model
 from hept.config import TrainConfig
+from hept.dataset_checks import check_labels, check_split, check_task, input_names
 from hept.objective import PT_THRESHOLDS, Objective, PileupObjective, TrackingObjective
-from hept.run_data import check_labels, check_split, check_task
 
 
 def make_objective(config: TrainConfig, *, only_metric: bool = False) -> Objective:

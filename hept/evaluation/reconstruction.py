@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from hepdata.loader.dataset import Dataset
+from hepdata.progress import Progress
 from hept.checkpoint import TrainedModel
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.evaluator import embed, open_split
@@ -34,7 +35,12 @@ class Reconstruction:
 
 
 def reconstruct(
-    trained: TrainedModel, dataset: Dataset, split: str, clustering: Clustering
+    trained: TrainedModel,
+    dataset: Dataset,
+    split: str,
+    clustering: Clustering,
+    *,
+    progress: Progress | None = None,
 ) -> Reconstruction:
     """Find the tracks of every cloud of a split and compare them with the particles.
 
@@ -42,7 +48,7 @@ def reconstruct(
         InputError: Model and dataset do not fit.
     """
     matches, scores = [], []
-    for out, batch in embed(trained.network, open_split(trained, dataset, split)):
+    for out, batch in embed(trained.network, open_split(trained, dataset, split), progress=progress):
         columns = {name: values.cpu().numpy() for name, values in batch.columns.items()}
         track = cluster(out.double().cpu().numpy(), **asdict(clustering))
         particle = columns["particle_id"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,25 +53,35 @@ def find_jets(
         for momentum in zip(w * px[used], w * py[used], w * pz, w * energy[used], strict=True)
     ]
     definition = fastjet.JetDefinition(fastjet.antikt_algorithm, R_JET)
+    _swallow_banner()
     # The sequence must outlive the jets that point into it.
-    with _stdout_to_stderr():
-        sequence = fastjet.ClusterSequence(particles, definition)
+    sequence = fastjet.ClusterSequence(particles, definition)
     found = fastjet.sorted_by_pt(sequence.inclusive_jets(pt_min))
     rows = np.array([(jet.pt(), jet.eta(), jet.phi_std()) for jet in found]).reshape(-1, 3)
     return Jets(rows[:, 0], rows[:, 1], rows[:, 2])
 
 
-@contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
-    """Fastjet prints whom to cite on its first use, in C++: shown, but kept out of what scripts read."""
+@cache
+def _swallow_banner() -> None:
+    """Cluster one particle with standard output discarded: fastjet prints a banner at its first use.
+
+    The banner comes from C++, and the Python module lacks C++'s `set_fastjet_banner_stream`. It asks to cite
+    Cacciari, Salam and Soyez, Eur. Phys. J. C 72 (2012) 1896 [arXiv:1111.6097].
+    """
+    import fastjet
+
     sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
     try:
-        yield
+        fastjet.ClusterSequence(
+            [fastjet.PseudoJet(1.0, 0.0, 0.0, 1.0)],
+            fastjet.JetDefinition(fastjet.antikt_algorithm, R_JET),
+        )
     finally:
         os.dup2(kept, 1)
         os.close(kept)
+        os.close(nowhere)
 
 
 def match_jets(true: Jets, found: Jets) -> NDArray[np.float64]:

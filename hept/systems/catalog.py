@@ -71,6 +71,6 @@ def find_system(name: str) -> System:
     raise InputError(
         f"model {name!r}",
         found="no system of this name",
-        expected=f"one of {', '.join(NAMES)}",
+        expected="a system that hept-train fit --help names",
         remedy=nearest_name(name, list(NAMES)),
     )

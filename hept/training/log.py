@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from tensorboardX import SummaryWriter
 
 from hepdata.progress import Progress
 from hept.run_folder import RunFolder
+from hept.training.expected_time import STEPS_BEFORE, STEPS_MEASURED, RunLength, describe_expected_time
 
 _Item = TypeVar("_Item")
 
@@ -21,34 +22,44 @@ class TrainingLog:
         folder: Where rows and scalars go.
         progress: Listener.
         is_quiet: Whether to say nothing, as all processes but the first do.
+        clock: Seconds since some moment.
     """
 
-    def __init__(self, folder: RunFolder, progress: Progress, *, is_quiet: bool) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        progress: Progress,
+        *,
+        is_quiet: bool,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self.folder, self.progress, self.is_quiet = folder, progress, is_quiet
+        self._clock = clock
         self._writer = None if is_quiet else SummaryWriter(str(folder.path / "tensorboard"))
         self._waited = 0.0
         self._points = 0
-        self._begun = self._epoch_begun = time.perf_counter()
+        self._epoch_begun = self._measured_from = clock()
         self._metric_note = ""
+        self._length = RunLength(0, 0)
+        self._steps_seen = 0
 
-    def start(self, n_steps: int, *, done: int) -> None:
+    def start(self, length: RunLength, *, done: int) -> None:
         """The run begins, at step `done`."""
-        self._begun = self._epoch_begun = time.perf_counter()
+        self._epoch_begun = self._clock()
+        self._length = length
         if not self.is_quiet:
-            self.progress.start("training", n_steps, "step")
-            if done:
-                self.progress.advance(done)
+            self.progress.start("training", done + length.n_steps, "step", done=done)
 
     def time_waiting(self, batches: Iterable[_Item]) -> Iterator[_Item]:
         """Pass batches on, adding up the time spent waiting for them."""
         iterator = iter(batches)
         while True:
-            begun = time.perf_counter()
+            begun = self._clock()
             try:
                 item = next(iterator)
             except StopIteration:
                 return
-            self._waited += time.perf_counter() - begun
+            self._waited += self._clock() - begun
             yield item
 
     def step(self, step: int, epoch: int, loss: float, lr: float, grad_norm: float, n_points: int) -> None:
@@ -62,13 +73,23 @@ class TrainingLog:
         self._writer.add_scalar("train/loss", loss, step)
         self._writer.add_scalar("train/lr", lr, step)
         self._writer.add_scalar("train/grad_norm", grad_norm, step)
-        elapsed = max(time.perf_counter() - self._epoch_begun, 1e-9)
+        elapsed = max(self._clock() - self._epoch_begun, 1e-9)
         note = f"loss {loss:.4g}{self._metric_note}, {self._points / elapsed:,.0f} points/s"
         self.progress.advance(1, f"{note}, wait for data {100 * self._waited / elapsed:.0f} %")
+        self._expect()
+
+    def _expect(self) -> None:
+        """Tell the expected time as soon as enough steps are measured."""
+        self._steps_seen += 1
+        if self._steps_seen == STEPS_BEFORE:
+            self._measured_from = self._clock()
+        elif self._steps_seen == STEPS_BEFORE + STEPS_MEASURED:
+            seconds = (self._clock() - self._measured_from) / STEPS_MEASURED
+            self.progress.announce(describe_expected_time(self._length, seconds))
 
     def epoch(self, step: int, epoch: int, train_loss: float, metrics: dict[str, float]) -> None:
         """An epoch has ended; `metrics` is empty where it was not validated."""
-        elapsed = max(time.perf_counter() - self._epoch_begun, 1e-9)
+        elapsed = max(self._clock() - self._epoch_begun, 1e-9)
         row = {
             "epoch": epoch,
             "step": step,
@@ -87,7 +108,7 @@ class TrainingLog:
                 if name not in ("epoch", "step"):
                     self._writer.add_scalar(f"epoch/{name}", number, step)
             self._writer.flush()
-        self._waited, self._points, self._epoch_begun = 0.0, 0, time.perf_counter()
+        self._waited, self._points, self._epoch_begun = 0.0, 0, self._clock()
 
     def finish(self) -> None:
         """The run has ended, well or not."""

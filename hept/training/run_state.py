@@ -9,10 +9,10 @@ from typing import Any
 from lightning_fabric.wrappers import _FabricOptimizer
 from torch import nn
 
-from hept.checkpoint import BEST, LAST, RESUME, ModelCard, load_resume_state, save_resume_state, save_weights
+from hept.checkpoint import ModelCard, load_resume_state, save_resume_state, save_weights
 from hept.config import TrainConfig
 from hept.run_data import TrainingData
-from hept.run_folder import RunFolder
+from hept.run_folder import BEST, LAST, RESUME, RunFolder
 from hept.training.average import MovingAverage
 from hept.training.schedule import Schedule
 
@@ -61,7 +61,7 @@ class RunState:
         Raises:
             InputError: There is none, it is damaged, or of another dataset.
         """
-        state: dict[str, Any] = load_resume_state(self.folder.path / RESUME)
+        state: dict[str, Any] = load_resume_state(self.folder.find_state())
         self.data.check_fingerprint(str(state["dataset"]), self.folder.path)
         self.position = Position(**state["position"])
         self.network.load_state_dict(state["network"])

@@ -21,14 +21,15 @@ from hepdata.errors import JobError
 from hepdata.loader.batch import Batch
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
-from hept.checkpoint import LAST, build_network
+from hept.checkpoint import build_network
 from hept.config import TrainConfig
 from hept.evaluation.evaluator import make_objective, score_split
 from hept.network import checkpoint_activations
 from hept.run_data import TrainingData, open_training_data
-from hept.run_folder import RunFolder
+from hept.run_folder import LAST, RunFolder
 from hept.threads import choose_threads, use_threads
 from hept.training.average import MovingAverage
+from hept.training.expected_time import RunLength
 from hept.training.interrupt import Interrupt
 from hept.training.log import TrainingLog
 from hept.training.run_state import RunState
@@ -42,8 +43,8 @@ class FitResult:
     Attributes:
         run: The run folder.
         metric: Name of the validation metric.
-        best: Its best value.
-        best_epoch: The epoch of it, counted from 1.
+        best: Its best value; None for a run that was not validated.
+        best_epoch: The epoch of it, counted from 1; None likewise.
         epochs: Epochs trained.
         steps: Optimiser steps made.
         seconds: Wall time of this call.
@@ -54,8 +55,8 @@ class FitResult:
 
     run: Path
     metric: str
-    best: float
-    best_epoch: int
+    best: float | None
+    best_epoch: int | None
     epochs: int
     steps: int
     seconds: float
@@ -169,8 +170,9 @@ class Training:
         """Train to the end, or until something stops it."""
         begun, stopped = time.perf_counter(), "finished"
         where = self.state.position
-        n_steps = self.state.schedule.steps_per_epoch * self.config.epochs
-        self.log.start(n_steps, done=where.step)
+        per_epoch = self.state.schedule.steps_per_epoch
+        n_steps = per_epoch * self.config.epochs
+        self.log.start(RunLength(n_steps - where.step, per_epoch, self.config.max_minutes), done=where.step)
         try:
             with Interrupt() as interrupt:
                 while where.epoch < self.config.epochs and stopped == "finished":
@@ -184,8 +186,8 @@ class Training:
         return FitResult(
             run=self.folder.path,
             metric=self.objective.metric,
-            best=where.best,
-            best_epoch=where.best_epoch,
+            best=where.best if where.best_epoch else None,
+            best_epoch=where.best_epoch or None,
             epochs=where.epoch,
             steps=where.step,
             seconds=time.perf_counter() - begun,

@@ -267,3 +267,29 @@ def test_a_full_disk(call, trackml_events, small_disk):
     subprocess.run(["mount", "-o", "remount,size=10m", str(small_disk)], check=True)
     code, _, errors = call(trackml_events, small_disk / "set")
     assert code == 0, errors
+
+
+@pytest.mark.parametrize(
+    ("options", "empty"),
+    [
+        (["--max-events", 1], "valid and test (1 event in all)"),
+        (["--max-events", 2], "valid and test (2 events in all)"),
+        (["--max-events", 1, "--split", "50/50/0"], "valid (1 event in all)"),
+        (["--split", "train=1000-1005,test=2000"], "test (6 events in all)"),
+        (["--max-events", 3], None),
+        (["--max-events", 1, "--split", "0/0/100"], None),
+        (["--split", "test=1000-1005"], None),
+    ],
+)
+def test_a_build_says_which_splits_stay_empty(call, trackml_events, tmp_path, options, empty):
+    code, said, err = call(trackml_events, tmp_path / "out", *options)
+    assert code == 0, err
+    notes = [line for line in said.splitlines() if line.startswith("note:")]
+    if empty is None:
+        assert notes == []
+    else:
+        assert len(notes) == 1
+        assert notes[0].startswith(
+            f"note: no clouds in {empty}: training needs train and valid, eval needs test"
+        )
+        assert "--split 0/0/100" in notes[0]

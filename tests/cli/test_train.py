@@ -2,7 +2,9 @@
 
 import importlib.util
 import json
+import os
 import re
+import signal
 from pathlib import Path
 
 import click
@@ -17,6 +19,8 @@ from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
 from hepdata.schema import PILEUP, TRACKING
 from hept_cli import data, train
+from hept_cli.progress import ProgressBar
+from hept_cli.run_plan import plan_run
 
 HEPT_TESTS = Path(__file__).parents[1] / "hept" / "conftest.py"
 INPUTS = [
@@ -113,13 +117,81 @@ def test_resume_goes_on(datasets, tmp_path, capsys):
     assert capsys.readouterr().out.count("finished") == 2
 
 
+def test_fit_alone_chooses_preset_and_folder_and_says_so(datasets, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for number in (1, 2):
+        run("fit", datasets["tracking"], *SMALL, "--accelerator", "cpu", "--no-report")
+        said = capsys.readouterr()
+        assert (
+            "preset: tracking-demo, for tracking with 170 points a cloud on a CPU (--preset sets" in said.out
+        )
+        assert f"run folder: runs/tracking-{number} (--out sets another)" in said.out
+        assert re.search(r"^expected time: about .* and validation \(8 steps of .* s\)$", said.err, re.M)
+        assert (tmp_path / f"runs/tracking-{number}/best.safetensors").exists()
+    assert "note:" not in said.out
+
+
+def test_a_published_preset_on_a_cpu_names_the_one_for_laptops(datasets, tmp_path, capsys):
+    arguments = ("--preset", "tracking-6k", *SMALL, "--accelerator", "cpu", "--no-report")
+    run("fit", datasets["tracking"], *arguments, "--out", tmp_path / "a")
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note:")]
+    assert line.startswith("note: tracking-6k is made for GPUs (")
+    assert "for a CPU there is --preset tracking-laptop (" in line
+
+
+def test_other_processes_of_a_run_do_not_repeat_it(datasets, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    plan = plan_run(str(datasets["pileup"]), None, [], None, "cpu")
+    assert (plan.config.task, plan.run) == ("pileup", Path("runs/pileup-1"))
+    assert capsys.readouterr().out == ""
+
+
+def test_presets_are_listed_for_people_and_scripts(tmp_path, capsys):
+    run("presets", "--json", tmp_path / "p.json")
+    cards = {card["name"]: card for card in json.loads((tmp_path / "p.json").read_text())}
+    assert cards["tracking-60k"]["points"] == 60_000
+    shown = capsys.readouterr().out
+    run("fit", "--help")
+    helped = " ".join(capsys.readouterr().out.split())
+    for name, card in cards.items():
+        assert f"{name}: {card['purpose']}; {card['time']}" in shown
+        assert f"{name} {card['purpose']}, {card['points']:,} points a cloud: {card['time']}" in helped
+
+
+class Impatient(ProgressBar):
+    """Presses Ctrl-C after the first step."""
+
+    def advance(self, steps=1, note=""):
+        super().advance(steps, note)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_run_stopped_before_its_first_validation_has_no_best_value(datasets, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("hept_cli.train_fit.ProgressBar", Impatient)
+    arguments = (
+        "--preset",
+        "tracking-demo",
+        *SMALL,
+        "--out",
+        tmp_path / "a",
+        "--json",
+        tmp_path / "fit.json",
+    )
+    assert run("fit", datasets["tracking"], *arguments) == 130
+    said = capsys.readouterr().out
+    assert "Go on with: hept-train fit --resume" in said
+    assert "interrupted" in said
+    assert "inf" not in said
+    result = json.loads((tmp_path / "fit.json").read_text())
+    assert result["steps"] == 1
+    assert not any("best" in key for key in result)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["fit", "{tracking}", "--preset", "tracking-demo"],
-            "give DATASET, --preset and --out, or --resume RUN",
-        ),
+        (["fit", "--preset", "tracking-demo"], "give DATASET, or --resume RUN"),
         (["fit", "{tracking}", "--preset", "tracking-dmo", "--out", "x"], "did you mean 'tracking-demo'"),
         (
             ["fit", "{tracking}", "--preset", "pileup-demo", "--out", "x"],

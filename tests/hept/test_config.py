@@ -58,6 +58,19 @@ def test_a_file_of_ones_own_may_extend_a_preset(tmp_path):
             "unknown setting 'model.n_table'.*did you mean 'model.n_tables'",
         ),
         ("tracking-6k", ["epoch=5"], "unknown setting 'epoch'.*did you mean 'epochs'"),
+        ("tracking-6k", ["lr=1"], "unknown setting 'lr'.*did you mean 'optimizer.lr'"),
+        ("tracking-6k", ["model.tau=1"], "unknown setting 'model.tau'.*did you mean 'loss.tau'"),
+        (
+            "tracking-6k",
+            ["modle.n_tables=1"],
+            "unknown .*did you mean 'model.n_tables'",
+        ),
+        ("tracking-6k", ["n_tabels=1"], "unknown setting 'n_tabels'.*did you mean 'model.n_tables'"),
+        (
+            "tracking-6k",
+            ["model=3"],
+            "found model = 3; .* set one of model.kind, model.kernel",
+        ),
         ("tracking-6k", ["epochs.more=5"], "unknown setting 'epochs.more'"),
         (
             "tracking-6k",

@@ -102,16 +102,24 @@ def test_cores_are_left_to_others(no_variables):
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="affinity is a word of Linux")
 def test_a_process_bound_to_one_core_uses_one_thread(no_variables):
     core = min(os.sched_getaffinity(0))
-    code = f"import os; os.sched_setaffinity(0, [{core}]); from hept.threads import *; print(choose_threads())"
+    bind = f"import os; os.sched_setaffinity(0, [{core}])"
+    code = f"{bind}; from hept.threads import choose_threads; print(choose_threads())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
 
 
 def test_threads_are_given_back():
     before = torch.get_num_threads()
-    with pytest.raises(KeyError), use_threads(before + 1):
+    with use_threads(before + 1):
         assert torch.get_num_threads() == before + 1
-        raise KeyError
+    assert torch.get_num_threads() == before
+
+    def fail():
+        with use_threads(before + 1):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert torch.get_num_threads() == before
 
 

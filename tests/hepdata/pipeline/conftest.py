@@ -47,7 +47,7 @@ class Listener:
     def __init__(self, stop_after=None):
         self.total, self.done, self.is_finished, self.stop_after = None, 0, False, stop_after
 
-    def start(self, description, total, unit):
+    def start(self, description, total, unit, *, done=0):
         self.total = total
 
     def advance(self, steps=1, note=""):

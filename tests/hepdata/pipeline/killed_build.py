@@ -39,7 +39,7 @@ class Listener:
     def __init__(self, last: int) -> None:
         self.last = last
 
-    def start(self, description: str, total: int, unit: str) -> None:
+    def start(self, description: str, total: int, unit: str, *, done: int = 0) -> None:
         pass
 
     def advance(self, steps: int = 1, note: str = "") -> None:

@@ -23,7 +23,7 @@ class WorkerKiller:
     def __init__(self, pids):
         self.pids, self.n_events = list(pids), 0
 
-    def start(self, description, total, unit):
+    def start(self, description, total, unit, *, done=0):
         pass
 
     def advance(self, steps=1, note=""):

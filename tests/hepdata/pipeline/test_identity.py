@@ -16,8 +16,8 @@ class Listener:
     def __init__(self):
         self.heard = []
 
-    def start(self, description, total, unit):
-        self.heard.append((description, total, unit))
+    def start(self, description, total, unit, *, done=0):
+        self.heard.append((description, total, unit, done))
 
     def advance(self, steps=1, note=""):
         self.heard.append(steps)
@@ -64,15 +64,15 @@ def test_progress_is_shown_to_who_waits_from_where_it_is():
         return FOUND
 
     class Releasing(Listener):
-        def advance(self, steps=1, note=""):
-            super().advance(steps, note)
+        def start(self, description, total, unit, *, done=0):
+            super().start(description, total, unit, done=done)
             may_go_on.set()
 
     listener = Releasing()
     with found_aside(find, lambda _: None) as wait:
         assert has_begun.wait(60)
         wait(listener)
-    assert listener.heard == [("hashing", 5, "MB"), 2, 3, "end"]
+    assert listener.heard == [("hashing", 5, "MB", 2), 3, "end"]
 
 
 def test_an_error_reaches_who_waits():

@@ -106,7 +106,7 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on(trackml_events, tmp_p
         "from hepdata.pipeline.run import build_dataset\n"
         "from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking\n"
         "class Killer:\n"
-        "    def start(self, *a): pass\n"
+        "    def start(self, *a, **more): pass\n"
         "    def finish(self): pass\n"
         "    def advance(self, steps=1, note=''):\n"
         "        for child in multiprocessing.active_children(): os.kill(child.pid, signal.SIGKILL)\n"

@@ -188,7 +188,7 @@ def test_killed_and_continued(pileup_file, tmp_path, built, open_sample):
         "from hepdata.pipeline.run import build_dataset\n"
         "class Killer:\n"
         "    done = 0\n"
-        "    def start(self, *a): pass\n"
+        "    def start(self, *a, **more): pass\n"
         "    def finish(self): pass\n"
         "    def advance(self, steps=1, note=''):\n"
         "        self.done += steps\n"
@@ -246,7 +246,7 @@ def test_hashing_a_large_input_reports_itself(pileup_file, monkeypatch, open_sam
     told = []
 
     class Listener:
-        def start(self, description, total, unit):
+        def start(self, description, total, unit, *, done=0):
             told.append((description, total, unit))
 
         def advance(self, steps=1, note=""):

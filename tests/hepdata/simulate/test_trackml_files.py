@@ -131,7 +131,7 @@ class Recorder:
     def __init__(self):
         self.calls = []
 
-    def start(self, description, total, unit):
+    def start(self, description, total, unit, *, done=0):
         self.calls.append(("start", total, unit))
 
     def advance(self, steps=1, note=""):

@@ -4,8 +4,9 @@ import torch
 
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
-from hept.checkpoint import TrainedModel, input_names
+from hept.checkpoint import TrainedModel
 from hept.config import load_config
+from hept.dataset_checks import input_names
 from hept.evaluation.clustering import Clustering
 from hept.evaluation.evaluator import evaluate, open_split
 from hept.evaluation.reconstruction import reconstruct

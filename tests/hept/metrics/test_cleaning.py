@@ -1,4 +1,6 @@
 import builtins
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -98,6 +100,18 @@ def test_jets_are_found_and_matched():
     np.testing.assert_allclose(match_jets(jets, jets), 1.0)
     halved = find_jets(*columns, 0.5 * event["is_leading"], pt_min=1.0)
     np.testing.assert_allclose(match_jets(jets, halved), 0.5)
+
+
+def test_fastjet_prints_no_banner():
+    pytest.importorskip("fastjet", reason="needs the extra [jets]: pip install 'hept[jets]'")
+    script = (
+        "import numpy as np\n"
+        "from hept.metrics.jets import find_jets\n"
+        "print('before')\n"
+        "print(len(find_jets(*np.full((4, 1), 30.0), np.ones(1)).pt))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("before\n1\n", "")
 
 
 def test_a_found_jet_is_matched_once_and_across_the_border_of_phi():

@@ -5,6 +5,7 @@ from tensorboardX.proto.event_pb2 import Event
 
 from hepdata.progress import Silent
 from hept.run_folder import RunFolder
+from hept.training.expected_time import RunLength
 from hept.training.log import TrainingLog
 
 
@@ -23,7 +24,7 @@ def read_scalars(folder):
 
 def test_rows_and_tensorboard_say_the_same(tmp_path):
     log = TrainingLog(RunFolder(tmp_path), Silent(), is_quiet=False)
-    log.start(2, done=0)
+    log.start(RunLength(2, 2), done=0)
     assert list(log.time_waiting([1, 2])) == [1, 2]
     log.step(1, 1, 0.5, 1e-3, 2.0, 100)
     log.step(2, 1, 0.25, 1e-3, 1.0, 100)

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 from hepdata.errors import InputError, JobError
 from hepdata.schema import TRACKING
-from hept.checkpoint import BEST, LAST, load_model, load_resume_state
+from hept.checkpoint import load_model, load_resume_state
 from hept.evaluation.evaluator import evaluate
-from hept.run_folder import RunFolder
+from hept.run_folder import BEST, LAST, RunFolder
 from hept.training.trainer import fit
 
 
@@ -111,13 +111,16 @@ class InterruptAfter:
     def __init__(self, n_steps):
         self.left = n_steps
 
-    def start(self, description, total, unit):
+    def start(self, description, total, unit, *, done=0):
         pass
 
     def advance(self, steps=1, note=""):
         self.left -= steps
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGINT)
+
+    def announce(self, line):
+        pass
 
     def finish(self):
         pass

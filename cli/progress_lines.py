@@ -1,0 +1,101 @@
+"""Progress where there is no terminal: a line at every tenth of the work, and at least one a minute."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from hepdata.progress import format_duration
+
+SECONDS_BETWEEN_LINES = 60.0
+# Work of seconds gets a few lines instead of ten.
+SECONDS_BETWEEN_TENTHS = 2.0
+
+
+class ProgressLines:
+    """The account of one piece of work; safe to call from two threads.
+
+    Args:
+        description: What is done.
+        total: How many steps there are.
+        unit: What a step is.
+        done: Steps made before, which say nothing about the speed.
+        clock: Seconds since some moment.
+        write: Takes a line.
+    """
+
+    def __init__(
+        self,
+        description: str,
+        total: int,
+        unit: str,
+        done: int,
+        *,
+        clock: Callable[[], float],
+        write: Callable[[str], None],
+    ) -> None:
+        self._description, self._total, self._unit = description, total, unit
+        self._done_before = self._done = done
+        self._clock, self._write = clock, write
+        self._note = ""
+        self._begun = self._last_line = clock()
+        self._next_tenth = self._tenth() + 1
+        self._lock = threading.Lock()
+
+    def advance(self, steps: int, note: str) -> None:
+        """Count steps, and write a line at every tenth of the way."""
+        with self._lock:
+            self._done += steps
+            self._note = note
+            is_late = self._clock() - self._last_line >= SECONDS_BETWEEN_TENTHS
+            if self._tenth() >= self._next_tenth and (is_late or self._done == self._total):
+                self._next_tenth = self._tenth() + 1
+                self._write_line()
+
+    def tick(self) -> float:
+        """Write a line if the last one is a minute old, and tell in how many seconds the next is due."""
+        with self._lock:
+            if self._clock() - self._last_line >= SECONDS_BETWEEN_LINES:
+                self._write_line()
+            return SECONDS_BETWEEN_LINES - (self._clock() - self._last_line)
+
+    def _tenth(self) -> int:
+        return 10 * self._done // self._total if self._total else 0
+
+    def _write_line(self) -> None:
+        self._last_line = self._clock()
+        elapsed = max(self._last_line - self._begun, 1e-9)
+        rate = (self._done - self._done_before) / elapsed
+        if rate > 0:
+            left = format_duration(max(self._total - self._done, 0) / rate)
+            speed = f"{rate:.3g} {self._unit}s/s, {left} left"
+        else:
+            speed = f"{format_duration(elapsed)} so far, no {self._unit} is done yet"
+        self._write(f"{self._description}: {self._done}/{self._total}, {speed} {self._note}".rstrip())
+
+
+class Heartbeat:
+    """Calls `tick` from a thread of its own whenever `tick` asked for it, until stopped.
+
+    A step may take longer than a minute, and nothing else runs meanwhile.
+
+    Args:
+        tick: Returns the seconds until it is to be called again.
+        wait: Sleeps so many seconds and tells whether to stop; an event that `stop` sets where not given.
+    """
+
+    def __init__(self, tick: Callable[[], float], wait: Callable[[float], bool] | None = None) -> None:
+        self._tick = tick
+        self._stopped = threading.Event()
+        self._wait = wait or self._stopped.wait
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; nothing is written after this returns."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._wait(self._tick()):
+            pass

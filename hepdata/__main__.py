@@ -1,0 +1,5 @@
+"""`python -m hepdata` is `hept-data`."""
+
+from hept_cli.data import main
+
+main()

@@ -1,0 +1,5 @@
+"""`python -m hept` is `hept-train`."""
+
+from hept_cli.train import main
+
+main()
