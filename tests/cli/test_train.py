@@ -45,6 +45,10 @@ SMALL = [
 ]
 
 
+def read_threads(folder):
+    return json.loads((folder / "run.json").read_text())["threads"]
+
+
 def run(*arguments, group=train.group):
     """Run a command in this process: importing torch anew takes longer than the commands."""
     return group.main([str(argument) for argument in arguments], standalone_mode=False)
@@ -274,3 +278,20 @@ def test_the_published_model_on_the_real_event(real_file, tmp_path):
 
 def _dataset_of(run_folder):
     return json.loads((run_folder / "run.json").read_text())["dataset"]
+
+
+def test_threads_are_those_of_the_command_line(datasets, tmp_path, monkeypatch):
+    run("fit", datasets["pileup"], "--preset", "pileup-demo", *SMALL, "--out", tmp_path / "a", "--no-report")
+    assert read_threads(tmp_path / "a") == 1  # HEPT_THREADS of all tests
+    options = ("--out", tmp_path / "b", "--no-report", "--threads", "2")
+    run("fit", datasets["pileup"], "--preset", "pileup-demo", *SMALL, *options)
+    assert read_threads(tmp_path / "b") == 2
+
+    def evaluate(model, dataset, split, *, progress):
+        return {"threads": torch.get_num_threads()}
+
+    monkeypatch.setattr("hept.evaluation.evaluator.evaluate", evaluate)
+    before = torch.get_num_threads()
+    run("eval", tmp_path / "b", "--threads", before + 1, "--json", tmp_path / "eval.json")
+    assert json.loads((tmp_path / "eval.json").read_text()) == {"threads": before + 1}
+    assert torch.get_num_threads() == before
