@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from hepdata.errors import InputError
 
 from .frame import json_option, write_json
 from .progress import ProgressBar
@@ -13,6 +16,12 @@ from .tables import console, print_table
 
 if TYPE_CHECKING:
     from hepdata.loader.dataset import Dataset
+
+# Presets by task, each for clouds below so many points.
+_PRESETS = {
+    "tracking": ((3_000, "tracking-demo"), (20_000, "tracking-6k"), (math.inf, "tracking-60k")),
+    "pileup": ((3_000, "pileup-demo"), (math.inf, "pileup-10k")),
+}
 
 
 @click.command("compare")
@@ -125,8 +134,12 @@ def _choose_preset(dataset: Dataset) -> str:
     """The published preset of the nearest size; the small one for clouds much smaller than the paper's."""
     counts = dataset.manifest.statistics()
     points = counts.n_points / max(counts.n_clouds, 1)
-    if points < 3000:
-        return f"{dataset.task}-demo"
-    if dataset.task == "pileup":
-        return "pileup-10k"
-    return "tracking-6k" if points < 20_000 else "tracking-60k"
+    for most, preset in _PRESETS.get(dataset.task, ()):
+        if points < most:
+            return preset
+    raise InputError(
+        dataset.place.location,
+        found=f"a {dataset.task} dataset",
+        expected=f"a preset for it: there are some for {', '.join(_PRESETS)}",
+        remedy="name one with --preset, for instance a .yaml file of your own",
+    )

@@ -39,7 +39,7 @@ def command(model: Path, dataset: str | None, split: str, json_path: Path | None
         trained, dataset_opened = load_model(model), open_dataset(location)
         metrics = evaluate(trained, dataset_opened, split, progress=progress)
     clustering = load_clustering(model) if model.is_dir() else None
-    if trained.task == "tracking" and clustering is not None:
+    if trained.is_embedding and clustering is not None:
         metrics |= reconstruct(trained, dataset_opened, split, clustering).summary()
     print_table(f"{model} on {location}, {split}", ("metric", "value"), list(metrics.items()))
     write_json(json_path, metrics)

@@ -1,7 +1,7 @@
 """The folder of a training run: who made it, with what, and how it went.
 
 config.yaml       the resolved configuration
-run.json          dataset and its fingerprint, seed, versions, command
+run.json          dataset and its fingerprint, the model's inputs, seed, versions, command
 metrics.csv       one row an epoch
 steps.csv         one row an optimiser step
 tensorboard/      the same for TensorBoard
@@ -21,6 +21,7 @@ from pathlib import Path
 import yaml
 
 from hepdata.errors import InputError
+from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
 from hept.config import TrainConfig, check_config
 
@@ -86,6 +87,27 @@ class RunFolder:
                 remedy="check the path",
             ) from error
         return dict(content)
+
+    def read_inputs(self) -> tuple[tuple[ModelInput, ...], tuple[ModelInput, ...]]:
+        """Features and coordinates with which the run began.
+
+        Raises:
+            InputError: Not a run folder, or one of an earlier version.
+        """
+        description = self.read_description()
+        try:
+            features, coords = (
+                tuple(ModelInput(**entry) for entry in description[kind])  # type: ignore[attr-defined]
+                for kind in ("features", "coords")
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                self.path / "run.json",
+                found="no inputs of the model, as in runs of earlier versions",
+                expected="features and coords with scale, unit and period",
+                remedy="evaluate the run as it is, or begin another one",
+            ) from error
+        return features, coords
 
     def append(self, table: str, row: Mapping[str, object]) -> None:
         """Add a row to `metrics` or `steps`; the first row makes the header."""

@@ -1,9 +1,8 @@
 """Made the weights files `names-*.safetensors.gz`, which know their inputs by column names alone.
 
-It ran once, with the last version that wrote such files, and does not run with a later one:
-`python tests/data/make_weights_fixture.py`. Beside each file lies what the network answered for the test cloud
-of the dataset that it was trained on, so that a later version can show that it answers the same. The wide layers of the head are zero: they
-compress to nothing.
+It ran once, with the last version that wrote such files, and does not run with a later one. Beside each file
+lies what the network answered for the test cloud of the dataset that it was trained on: a later version must
+answer the same. The wide layers of the head are zero, which compresses to nothing.
 """
 
 from __future__ import annotations
