@@ -209,7 +209,14 @@ def load_model(source: str | Path) -> TrainedModel:
         is_embedding = find_objective(card.objective).is_embedding
         network = build_network(config.model, card.features, card.coords, is_embedding=is_embedding)
         network.load_state_dict(state)
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+    except KeyError as error:
+        raise InputError(
+            path,
+            found=f"a description of the model in which {error} is missing or unknown",
+            expected="inputs, task and settings that this version knows",
+            remedy="train again with this version",
+        ) from error
+    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
         raise InputError(
             path,
             found=f"a damaged checkpoint ({' '.join(str(error).split())[:200]})",

@@ -11,6 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 
 
@@ -47,6 +48,9 @@ def learn_spread(inputs: Sequence[ModelInput], batches: Iterable[Tensor]) -> tup
     Args:
         inputs: F of them.
         batches: Scaled values, (N, F) each.
+
+    Raises:
+        InputError: A column that is to be standardised is not finite.
     """
     is_log = torch.tensor([entry.compression == "log" for entry in inputs])
     count, total, squares = 0, torch.zeros(len(inputs)).double(), torch.zeros(len(inputs)).double()
@@ -59,6 +63,14 @@ def learn_spread(inputs: Sequence[ModelInput], batches: Iterable[Tensor]) -> tup
     deviation = (squares / max(count, 1) - mean.square()).clamp(min=0).sqrt()
     # A constant column carries nothing: shifted to 0, not blown up by a division by its rounding error.
     spread = torch.where(deviation > 1e-6 * (1 + mean.abs()), deviation, torch.ones_like(deviation))
+    for entry, finite in zip(inputs, (mean + spread).isfinite().tolist(), strict=True):
+        if entry.standardise and not finite:
+            raise InputError(
+                f"training split, column {entry.column!r}",
+                found="values that are NaN or infinite",
+                expected="finite ones, whose mean and spread can be learned",
+                remedy="find them with hept-data validate, and build the dataset without them",
+            )
     return tuple(
         replace(entry, shift=float(mean[i]), spread=float(spread[i])) if entry.standardise else entry
         for i, entry in enumerate(inputs)
