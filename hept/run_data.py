@@ -14,6 +14,7 @@ from hepdata.loader.dataset import Dataset, open_dataset
 from hepdata.loader.stream import Loader
 from hepdata.schema import ModelInput, Target
 from hept.config import TrainConfig
+from hept.metrics.figures import make_figures
 from hept.objective import find_objective
 from hept.preparation import learn_spread
 
@@ -104,6 +105,8 @@ def open_training_data(
         check_split(dataset, split)
     target = find_target(dataset)
     needs_pairs = find_objective(target.objective).needs_pairs
+    # Figures of merit are first needed after the training: an unknown one is told before it.
+    make_figures(target.figures)
     check_labels(dataset, needs_pairs=needs_pairs)
     features, coords = inputs or resolve_inputs(config, dataset)
     check_fit(dataset, features, coords, whose="this run")

@@ -38,6 +38,6 @@ def make_figures(names: Sequence[str]) -> list[Figure]:
                 f"figure of merit {name!r}",
                 found="no such figure",
                 expected=f"one of {', '.join(FIGURES)}",
-                remedy=f"{nearest_name(name, list(FIGURES))} Or import the module that adds it to FIGURES",
+                remedy=f"{nearest_name(name, list(FIGURES))}, or import the module that adds it to FIGURES",
             )
     return [FIGURES[name]() for name in names]

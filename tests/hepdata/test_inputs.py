@@ -101,5 +101,5 @@ def test_a_dataset_that_stores_something_else_is_refused():
         InputError, match="column 'r' with the unit 'mm'; expected the unit 'm', which the input"
     ):
         check(ModelInput("r", unit="m"))
-    with pytest.raises(InputError, match="column 'phi' with the period 6.28.*expected the period 360"):
+    with pytest.raises(InputError, match=r"column 'phi' with the period 6.28.*expected the period 360"):
         check(ModelInput("phi", unit="rad", period=360.0))
