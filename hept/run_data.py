@@ -245,14 +245,15 @@ def check_labels(dataset: Dataset, *, needs_pairs: bool) -> None:
     Raises:
         InputError: It has not.
     """
-    label = find_target(dataset).label
-    if not dataset.schema.has_column(label):
-        raise InputError(
-            dataset.place.location,
-            found=f"no column {label!r}",
-            expected="a dataset with truth",
-            remedy="build it from files that hold the truth",
-        )
+    target = find_target(dataset)
+    for name in (target.label, target.selection, target.pt):
+        if name is not None and not dataset.schema.has_column(name):
+            raise InputError(
+                dataset.place.location,
+                found=f"no column {name!r}",
+                expected="a dataset with truth",
+                remedy="build it from files that hold the truth",
+            )
     if needs_pairs and not dataset.manifest.has_pairs:
         raise InputError(
             dataset.place.location,

@@ -25,7 +25,7 @@ from hepdata.progress import Progress, Silent
 from hepdata.schema import Schema, Target
 
 # Numbers of things say nothing as a distribution.
-_IDS = frozenset({"hit_id", "index_in_source", "particle_id"})
+_IDS = frozenset({"hit_id", "index_in_source"})
 
 
 @dataclass(frozen=True)
@@ -137,11 +137,12 @@ def _fill(
 ) -> tuple[dict[str, Histogram], _Sizes]:
     ranges = dataset.manifest.statistics().columns
     n_groups, label = len(_group_names(dataset)), _label_of(dataset.schema)
-    has_particles = _has_pairs_label(dataset.schema)
+    has_particles, target = _has_pairs_label(dataset.schema), dataset.schema.target
+    ids = _IDS | {target.point_id if target else "", label if has_particles else ""}
     histograms = {
         column.name: make_histogram(column, ranges[column.name], n_groups)
         for column in dataset.schema.columns
-        if column.name not in _IDS
+        if column.name not in ids
     }
     sizes = _Sizes([], [], [], [])
     for cloud in clouds:

@@ -65,7 +65,7 @@ def write_report(
     page.add_section("Training")
     metric = make_objective(target, trained.config.loss).metric
     page.add_figure(draw_curves(folder.read_rows("metrics"), metric), "Loss and validation metric by epoch.")
-    if trained.is_embedding and target.pt is not None and target.eta is not None:
+    if trained.is_embedding and target.pt is not None and dataset.schema.has_column(target.eta or ""):
         page.add_section("Tracks", f"Found by {_name(clustering)}.")
         page.add_figure(
             draw_efficiencies(found.rates), "Efficiency, fake and duplicate rate against pT and η."

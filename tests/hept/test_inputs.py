@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 from dataclasses import asdict, replace
+from math import pi
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,22 @@ def test_weights_that_name_their_inputs_answer_as_they_did(name, dataset, tmp_pa
     assert any(entry.period for entry in trained.coords) == (name != "names-tracking-flat")
     ((out, _),) = embed(trained.network, open_split(trained, open_dataset(DATA / dataset), "test"))
     np.testing.assert_allclose(out.numpy(), np.load(DATA / f"{name}.npy"), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "coords"),
+    [
+        ("names-tracking", [entry.scale for entry in TRACKING.features], [1, 1, 1e-3, 1 / pi, 1e-3, 1]),
+        # layer, pt, phi, r, and eta, phi, z, phi: a name has its first scale, or 1.
+        ("names-tracking-chosen", [0.1, 1, 1 / pi, 1e-3], [1, 1, 1e-3, 1]),
+    ],
+)
+def test_old_weights_get_the_scales_with_which_they_were_trained(name, features, coords, tmp_path):
+    path = tmp_path / "old.safetensors"
+    path.write_bytes(gzip.decompress((DATA / f"{name}.safetensors.gz").read_bytes()))
+    trained = load_model(path)
+    assert [entry.scale for entry in trained.features] == features
+    assert [entry.scale for entry in trained.coords] == coords
 
 
 def test_old_weights_with_an_input_that_no_schema_knows_are_refused(tmp_path):
