@@ -23,7 +23,7 @@ import yaml
 from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
-from hept.config import TrainConfig, check_config
+from hept.config import MOVED, TrainConfig, check_config
 
 VERSIONS = ("hept", "torch", "lightning-fabric", "numpy", "safetensors")
 
@@ -62,7 +62,7 @@ class RunFolder:
         """The configuration that the run began with.
 
         Raises:
-            InputError: Not a run folder.
+            InputError: Not a run folder, or one of an earlier version.
         """
         try:
             content = yaml.safe_load((self.path / "config.yaml").read_text(encoding="utf-8"))
@@ -73,6 +73,14 @@ class RunFolder:
                 expected="a run folder made by hept-train fit",
                 remedy="check the path",
             ) from error
+        moved = [key for key in MOVED if _has_setting(content, key)]
+        if moved:
+            raise InputError(
+                self.path / "config.yaml",
+                found=f"the setting {moved[0]!r} of an earlier version",
+                expected="a run of this version",
+                remedy="evaluate the run as it is, or begin another one",
+            )
         return check_config(content, where=self.path / "config.yaml")
 
     def read_description(self) -> dict[str, object]:
@@ -139,6 +147,12 @@ class RunFolder:
             writer.writerows(kept)
             with write_atomically(path) as file:
                 file.write(text.getvalue().encode())
+
+
+def _has_setting(content: object, key: str) -> bool:
+    section, _, name = key.partition(".")
+    inner = content.get(section) if isinstance(content, dict) else None
+    return isinstance(inner, dict) and name in inner
 
 
 def _text(value: object) -> object:

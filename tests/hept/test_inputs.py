@@ -217,6 +217,11 @@ def test_a_run_without_inputs_is_not_resumed(tracking_dataset, small_config, tmp
     ):
         fit(small_config(), tracking_dataset, run, resume=True)
     assert evaluate(run, tracking_dataset)["ap@0.9"] > 0
+    settings = yaml.safe_load((run / "config.yaml").read_text())
+    settings["model"]["periodic_phi"] = True
+    (run / "config.yaml").write_text(yaml.safe_dump(settings))
+    with pytest.raises(InputError, match=r"'model.periodic_phi' of an earlier.*evaluate the run as it is"):
+        RunFolder(run).read_config()
 
 
 def test_inputs_of_a_yaml_file(tmp_path):
