@@ -113,6 +113,17 @@ def test_a_dataset_in_other_units_is_refused(make_dataset, small_config, tmp_pat
         fit(small_config(), dataset, run, resume=True)
 
 
+def test_a_preset_takes_the_columns_that_a_dataset_has(make_dataset, small_config, tmp_path):
+    absent = {"charge_frac", "leta", "lphi", "lx", "ly", "lz", "geta", "gphi"}
+
+    def forget(cloud):
+        return replace(cloud, columns={k: v for k, v in cloud.columns.items() if k not in absent})
+
+    dataset = make_dataset(change=forget, schema=TRACKING.without(frozenset(absent)))
+    run = fit(small_config("tracking-demo", "epochs=1"), dataset, tmp_path / "run").run
+    assert [entry.column for entry in load_model(run).features] == ["r", "phi", "z", "eta", "u", "v", "layer"]
+
+
 def test_classes_beyond_those_of_the_model_are_refused(make_dataset, small_config, tmp_path):
     dataset = make_dataset("tracking")
     changes = ("epochs=1", "data.features=[eta, {column: layer, n_classes: 4}]")
