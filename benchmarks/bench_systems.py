@@ -23,7 +23,7 @@ def run() -> list[Ratio]:
     generator = torch.Generator().manual_seed(0)
     plane = torch.rand(N_POINTS, 2, generator=generator) * torch.tensor([8.0, 2 * math.pi])
     clouds = Clouds.from_offsets(torch.tensor([0, N_POINTS]), N_POINTS)
-    by_tree = seconds(lambda: find_neighbors(plane, clouds, 64, is_phi_periodic=True))
+    by_tree = seconds(lambda: find_neighbors(plane, clouds, 64, periods={1: 2 * math.pi}))
     by_distance = seconds(lambda: torch.cdist(plane, plane).topk(65, largest=False))
     frame = Frame(15, 6, 12, n_regions=15)
     features = torch.randn(N_ATTENDED, 15, generator=generator)

@@ -14,6 +14,7 @@ from hepdata.loader.dataset import Dataset
 from hepdata.pictures.canvas import new_figure, save_figure, share_view
 from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
 from hept.checkpoint import TrainedModel
+from hept.dataset_checks import find_target
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.evaluator import embed, open_split
 from hept.evaluation.tuning import load_clustering
@@ -43,7 +44,7 @@ def draw_demo(
     """Draw events, loss and precision–recall of one task; returns the files written."""
     before = _predict(untrained, dataset)
     after = _predict(trained, dataset)
-    if trained.task == "tracking":
+    if trained.is_embedding:
         curve, paths = (
             _pair_curve,
             _draw_tracking_event(folder, after[0], load_clustering(run) or Clustering()),
@@ -63,14 +64,11 @@ def draw_demo(
 
     figure, (panel,) = new_figure()
     quality = {"untrained": curve(before), "trained": curve(after)}
-    title = {
-        "tracking": "pairs of hits by distance, pT > 0.9 GeV",
-        "pileup": "neutral particles, pT > 0.9 GeV",
-    }
+    scored = find_target(dataset).scored
     draw_precision_recall(
         panel,
         {f"{name} (area {one.auc:.2f})": (one.precision, one.recall) for name, one in quality.items()},
-        title=f"{trained.task}: {title[trained.task]}, test split",
+        title=f"{trained.task}: {'pairs by distance, ' if trained.is_embedding else ''}{scored}, test split",
     )
     paths.append(save_figure(figure, folder / f"{trained.task}-precision-recall.png"))
     return paths

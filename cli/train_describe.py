@@ -14,6 +14,8 @@ from .tables import print_table
 if TYPE_CHECKING:
     from torch import nn
 
+    from hept.config import TrainConfig
+
 # Points of a cloud of each of the paper's datasets, about.
 TYPICAL_POINTS = {"tracking": (6_000, 60_000), "pileup": (10_000,)}
 
@@ -108,15 +110,33 @@ def _is_config(model: str) -> bool:
 
 def _find(model: str, overrides: Sequence[str]) -> tuple[nn.Module, str, int, int]:
     """The network behind a name, its task, and its numbers of features and coordinates."""
-    from hepdata.schema import SCHEMAS
-    from hept.checkpoint import build_network, load_model
+    from hept.checkpoint import load_model
     from hept.config import load_config
-    from hept.dataset_checks import input_names
 
     if _is_config(model):
-        config = load_config(model, overrides)
-        features, coords = input_names(SCHEMAS[config.task])
-        features, coords = config.data.features or features, config.data.coords or coords
-        return build_network(config, features, coords), config.task, len(features), len(coords)
+        return _build(load_config(model, overrides))
     trained = load_model(model)
     return trained.network, trained.task, len(trained.features), len(trained.coords)
+
+
+def _build(config: TrainConfig) -> tuple[nn.Module, str, int, int]:
+    """The network of a configuration on a dataset with all columns of its task."""
+    from hepdata.errors import InputError
+    from hepdata.inputs import choose_inputs
+    from hepdata.schema import SCHEMAS
+    from hept.checkpoint import build_network
+    from hept.objective import find_objective
+
+    schema = SCHEMAS.get(config.task)
+    if schema is None or schema.target is None:
+        raise InputError(
+            f"task {config.task!r}",
+            found="a task whose columns only its datasets know",
+            expected=f"one of {', '.join(SCHEMAS)}",
+            remedy="describe a run that was trained on such a dataset",
+        )
+    features = choose_inputs(schema, schema.features, config.data.features, where="data.features")
+    coords = choose_inputs(schema, schema.coordinates, config.data.coords, where="data.coords")
+    is_embedding = find_objective(schema.target.objective).is_embedding
+    network = build_network(config.model, features, coords, is_embedding=is_embedding)
+    return network, config.task, len(features), len(coords)

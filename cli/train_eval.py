@@ -47,7 +47,7 @@ def command(
     clustering = load_clustering(model) if model.is_dir() else None
     with use_threads(choose_threads(threads)), ProgressBar() as progress:
         metrics = evaluate(trained, opened, split, progress=progress)
-        if trained.task == "tracking" and clustering is not None:
+        if trained.is_embedding and clustering is not None:
             metrics |= reconstruct(trained, opened, split, clustering, progress=progress).summary()
     print_table(f"{model} on {opened.place.location}, {split}", ("metric", "value"), list(metrics.items()))
     write_json(json_path, metrics)

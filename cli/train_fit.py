@@ -184,7 +184,7 @@ def _report(run: Path, location: str) -> Path:
 
     dataset, trained = open_dataset(location), load_model(run)
     with ProgressBar() as progress:
-        if trained.task == "tracking":
+        if trained.is_embedding:
             trials = tune_clustering(trained, dataset, max_clouds=CLOUDS_TO_TUNE_ON, progress=progress)
             save_clustering(run, trials[0].clustering)
         split = "test" if "test" in dataset.splits and len(dataset["test"]) else "valid"

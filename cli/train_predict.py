@@ -52,7 +52,7 @@ def command(
 
     trained = load_model(model)
     clustering = load_clustering(model) if model.is_dir() else None
-    if trained.task == "tracking" and clustering is None and eps is None and method != "hdbscan":
+    if trained.is_embedding and clustering is None and eps is None and method != "hdbscan":
         console.print(
             "note: the clustering was not tuned for this model; run hept-train tune-clustering first",
             highlight=False,
@@ -66,7 +66,7 @@ def command(
     with use_threads(choose_threads(threads)), ProgressBar() as progress:
         result = predict(trained, opened, out, split=split, clustering=chosen, progress=progress)
     rows: list[tuple[str, object]] = [("clouds", result.n_clouds), ("points", result.n_points)]
-    if trained.task == "tracking":
+    if trained.is_embedding:
         rows.append(("tracks", result.n_tracks))
     print_table(f"{result.out}", ("", "count"), rows)
     write_json(json_path, {"out": str(result.out), **dict(rows)})

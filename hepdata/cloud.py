@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepdata.errors import nearest_name
-from hepdata.schema import Task
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class PointCloud:
     Columns are attributes: `cloud.eta`, `cloud.particle_id`.
 
     Attributes:
-        task: "tracking" or "pileup".
+        task: Name of the task.
         event_id: Event number in the source.
         sector: φ sector, 0 where the event is not divided.
         columns: One array of N values per column of the task's schema.
@@ -59,7 +58,7 @@ class PointCloud:
         n_dropped: Points of the source that an acceptance cut left out; counted in the manifest, not stored.
     """
 
-    task: Task
+    task: str
     event_id: int
     sector: int
     columns: Mapping[str, NDArray[Any]] = field(repr=False)

@@ -1,16 +1,17 @@
-"""What the columns of a dataset are: name, type, unit and meaning, for both tasks, in one place.
+"""What a dataset is, as data: its columns, what a model reads of them, and what a model is to learn.
 
-A schema is written into every manifest, so that a dataset explains itself without this package.
+A schema is written into every manifest: a dataset explains itself without this package, and a new task brings
+its schema with its dataset. `TRACKING` and `PILEUP` are the two that come with the package.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from math import pi
 from typing import Literal
 
-Task = Literal["tracking", "pileup"]
-TASKS: tuple[Task, ...] = ("tracking", "pileup")
+Compression = Literal["none", "log"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Column:
         unit: Physical unit, "" for pure numbers.
         meaning: One phrase for people.
         is_label: Whether it is truth, absent from unlabelled datasets.
+        period: Of an angle, in `unit`; None for all other columns.
+        n_classes: Of a column whose values name classes 0 … n_classes − 1; 0 for numbers.
     """
 
     name: str
@@ -30,24 +33,120 @@ class Column:
     unit: str
     meaning: str
     is_label: bool = False
+    period: float | None = None
+    n_classes: int = 0
 
 
 @dataclass(frozen=True)
 class ModelInput:
-    """A stored column as the model sees it: multiplied by `scale`."""
+    """One input of a model: all that a network must know of a column.
+
+    A stored value x enters the network as (compress(scale · x) − shift) / spread. The loader multiplies by
+    `scale`; the network does the rest. A class enters as it is stored, and is embedded.
+
+    Attributes:
+        column: Name of the stored column.
+        scale: Factor for values in `unit`.
+        unit: Unit of the stored column.
+        period: Of an angle, in `unit`; None for what is not periodic, or not to be treated so.
+        n_classes: Classes that the values name; 0 for numbers.
+        compression: "log" is sign(x)·log(1 + |x|), for heavy tails such as momenta.
+        standardise: Whether `shift` and `spread` are learned from the training split.
+        shift: Mean of the compressed values.
+        spread: Standard deviation of the compressed values.
+
+    Raises:
+        ValueError: Values that fit no input.
+    """
 
     column: str
     scale: float = 1.0
+    unit: str = ""
+    period: float | None = None
+    n_classes: int = 0
+    compression: Compression = "none"
+    standardise: bool = False
+    shift: float = 0.0
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.scale) or self.scale == 0:
+            raise ValueError(f"scale of {self.column}: got {self.scale}, need a number other than 0")
+        if self.period is not None and not 0 < self.period < math.inf:
+            raise ValueError(f"period of {self.column}: got {self.period}, need a positive number or null")
+        if self.compression not in ("none", "log"):
+            raise ValueError(f"compression of {self.column}: got {self.compression!r}, need 'none' or 'log'")
+        if not math.isfinite(self.shift) or not 0 < self.spread < math.inf:
+            raise ValueError(
+                f"shift and spread of {self.column}: got {self.shift} and {self.spread}, need a number and a "
+                "positive number"
+            )
+        if self.n_classes < 0:
+            raise ValueError(f"n_classes of {self.column}: got {self.n_classes}, need 0 or more")
+        if self.n_classes and (self.scale, self.shift, self.spread) != (1, 0, 1):
+            raise ValueError(
+                f"{self.column} names classes: got a scale, need none (n_classes: 0 for numbers)"
+            )
+        if self.n_classes and (self.standardise or self.compression != "none"):
+            raise ValueError(f"{self.column} names classes: it can be neither compressed nor standardised")
+
+    @classmethod
+    def of(cls, column: Column, scale: float = 1.0) -> ModelInput:
+        """A column as a model reads it if nothing more is said."""
+        return cls(column.name, scale, unit=column.unit, period=column.period, n_classes=column.n_classes)
+
+    @property
+    def final_period(self) -> float | None:
+        """Period of the values that enter the network."""
+        return None if self.period is None else self.period * abs(self.scale) / self.spread
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a model of a task is to learn, and which columns tell it.
+
+    Attributes:
+        objective: Name of the objective. "pairs": points with the same label belong together, 0 belongs to
+            nothing. "classification": the label is yes or no. `hept.objective` lists them.
+        label: Column of the truth.
+        selection: Boolean column of the points that count in loss and figures of merit; None: all count
+            (pairs: all with a label other than 0).
+        pt: Column of the transverse momentum in GeV to which thresholds apply; None: there are none.
+        eta: Column of the pseudorapidity of what is to be found, against which efficiencies are drawn.
+        point_id: Column by which a point is found again in its source.
+        label_names: What points without and with a label are called.
+        scored: Which points count, in words.
+        figures: Names of further figures of merit; `hept.objective` lists them.
+    """
+
+    objective: str
+    label: str
+    selection: str | None = None
+    pt: str | None = None
+    eta: str | None = None
+    point_id: str = "index_in_source"
+    label_names: tuple[str, str] = ("no", "yes")
+    scored: str = "all points"
+    figures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a task, and which of them are the model's features and coordinates."""
+    """The columns of a task, which of them are the model's features and coordinates, and the target.
 
-    task: Task
+    Attributes:
+        task: Name of the task.
+        columns: Every stored list column.
+        features: Features of a model, unless its settings say otherwise.
+        coordinates: Its coordinates, likewise.
+        target: What is to be learned; None for data that no model is trained on.
+    """
+
+    task: str
     columns: tuple[Column, ...]
     features: tuple[ModelInput, ...]
     coordinates: tuple[ModelInput, ...]
+    target: Target | None = None
 
     def column(self, name: str) -> Column:
         """The column called `name`; KeyError where there is none."""
@@ -56,111 +155,138 @@ class Schema:
                 return column
         raise KeyError(name)
 
+    def has_column(self, name: str) -> bool:
+        """Whether there is a column called `name`."""
+        return any(column.name == name for column in self.columns)
+
     def without(self, names: frozenset[str]) -> Schema:
         """The same schema for a dataset that lacks some columns (no cells, no truth)."""
-        return Schema(
-            task=self.task,
+        return replace(
+            self,
             columns=tuple(c for c in self.columns if c.name not in names),
             features=tuple(f for f in self.features if f.column not in names),
             coordinates=tuple(c for c in self.coordinates if c.column not in names),
         )
 
 
+def _inputs(columns: tuple[Column, ...], *scales: tuple[str, float]) -> tuple[ModelInput, ...]:
+    by_name = {column.name: column for column in columns}
+    return tuple(ModelInput.of(by_name[name], float(scale)) for name, scale in scales)
+
+
+_TRACKING_COLUMNS = (
+    Column("hit_id", "int32", "", "hit number in the source event"),
+    Column("volume_id", "int32", "", "detector volume"),
+    Column("layer_id", "int32", "", "layer within the volume"),
+    Column("module_id", "int32", "", "module within the layer"),
+    Column("layer", "int32", "", "detector layer, numbered in (volume, layer) order"),
+    Column("r", "float32", "mm", "distance from the beam axis"),
+    Column("phi", "float32", "rad", "azimuth", period=2 * pi),
+    Column("z", "float32", "mm", "position along the beam"),
+    Column("eta", "float32", "", "pseudorapidity of the hit position"),
+    Column("u", "float32", "1/mm", "x/r², conformal"),
+    Column("v", "float32", "1/mm", "y/r², conformal"),
+    Column("charge_frac", "float32", "", "deposited charge per cell of the cluster"),
+    Column("leta", "float32", "", "pseudorapidity of the cluster extent, module frame"),
+    Column("lphi", "float32", "rad", "azimuth of the cluster extent, module frame"),
+    Column("lx", "float32", "mm", "cluster extent along the module's u"),
+    Column("ly", "float32", "mm", "cluster extent along the module's v"),
+    Column("lz", "float32", "mm", "module thickness"),
+    Column("geta", "float32", "", "pseudorapidity of the cluster extent, detector frame"),
+    Column("gphi", "float32", "rad", "azimuth of the cluster extent, detector frame", period=2 * pi),
+    Column("particle_id", "int64", "", "generating particle, 0 for noise", is_label=True),
+    Column("pt", "float32", "GeV", "transverse momentum of the particle, 0 for noise", is_label=True),
+    Column("particle_eta", "float32", "", "pseudorapidity of the particle's momentum", is_label=True),
+    Column("n_hits", "int32", "", "hits of the particle in the cloud", is_label=True),
+    Column("n_layers_hit", "int32", "", "distinct layers of the cloud hit by the particle", is_label=True),
+    Column("is_reconstructable", "bool", "", "at least 3 layers hit and not noise", is_label=True),
+)
+
 TRACKING = Schema(
     task="tracking",
-    columns=(
-        Column("hit_id", "int32", "", "hit number in the source event"),
-        Column("volume_id", "int32", "", "detector volume"),
-        Column("layer_id", "int32", "", "layer within the volume"),
-        Column("module_id", "int32", "", "module within the layer"),
-        Column("layer", "int32", "", "detector layer, numbered in (volume, layer) order"),
-        Column("r", "float32", "mm", "distance from the beam axis"),
-        Column("phi", "float32", "rad", "azimuth"),
-        Column("z", "float32", "mm", "position along the beam"),
-        Column("eta", "float32", "", "pseudorapidity of the hit position"),
-        Column("u", "float32", "1/mm", "x/r², conformal"),
-        Column("v", "float32", "1/mm", "y/r², conformal"),
-        Column("charge_frac", "float32", "", "deposited charge per cell of the cluster"),
-        Column("leta", "float32", "", "pseudorapidity of the cluster extent, module frame"),
-        Column("lphi", "float32", "rad", "azimuth of the cluster extent, module frame"),
-        Column("lx", "float32", "mm", "cluster extent along the module's u"),
-        Column("ly", "float32", "mm", "cluster extent along the module's v"),
-        Column("lz", "float32", "mm", "module thickness"),
-        Column("geta", "float32", "", "pseudorapidity of the cluster extent, detector frame"),
-        Column("gphi", "float32", "rad", "azimuth of the cluster extent, detector frame"),
-        Column("particle_id", "int64", "", "generating particle, 0 for noise", is_label=True),
-        Column("pt", "float32", "GeV", "transverse momentum of the particle, 0 for noise", is_label=True),
-        Column("particle_eta", "float32", "", "pseudorapidity of the particle's momentum", is_label=True),
-        Column("n_hits", "int32", "", "hits of the particle in the cloud", is_label=True),
-        Column(
-            "n_layers_hit", "int32", "", "distinct layers of the cloud hit by the particle", is_label=True
-        ),
-        Column("is_reconstructable", "bool", "", "at least 3 layers hit and not noise", is_label=True),
+    columns=_TRACKING_COLUMNS,
+    features=_inputs(
+        _TRACKING_COLUMNS,
+        ("r", 1e-3),
+        ("phi", 1 / pi),
+        ("z", 1e-3),
+        ("eta", 1),
+        ("u", 1e3),
+        ("v", 1e3),
+        ("charge_frac", 1),
+        ("leta", 1),
+        ("lphi", 1),
+        ("lx", 1),
+        ("ly", 1),
+        ("lz", 1),
+        ("geta", 1),
+        ("gphi", 1),
+        ("layer", 0.1),
     ),
-    features=(
-        ModelInput("r", 1e-3),
-        ModelInput("phi", 1 / pi),
-        ModelInput("z", 1e-3),
-        ModelInput("eta"),
-        ModelInput("u", 1e3),
-        ModelInput("v", 1e3),
-        ModelInput("charge_frac"),
-        ModelInput("leta"),
-        ModelInput("lphi"),
-        ModelInput("lx"),
-        ModelInput("ly"),
-        ModelInput("lz"),
-        ModelInput("geta"),
-        ModelInput("gphi"),
-        ModelInput("layer", 0.1),
+    coordinates=_inputs(
+        _TRACKING_COLUMNS,
+        ("eta", 1),
+        ("phi", 1),
+        ("r", 1e-3),
+        ("phi", 1 / pi),
+        ("z", 1e-3),
+        ("eta", 1),
     ),
-    coordinates=(
-        ModelInput("eta"),
-        ModelInput("phi"),
-        ModelInput("r", 1e-3),
-        ModelInput("phi", 1 / pi),
-        ModelInput("z", 1e-3),
-        ModelInput("eta"),
+    target=Target(
+        objective="pairs",
+        label="particle_id",
+        selection="is_reconstructable",
+        pt="pt",
+        eta="particle_eta",
+        point_id="hit_id",
+        label_names=("noise", "particle"),
+        scored="hits, pT > 0.9 GeV",
     ),
+)
+
+_PILEUP_COLUMNS = (
+    Column(
+        "index_in_source",
+        "int32",
+        "",
+        "place in the source event; no feature, since files list the leading collision first",
+    ),
+    Column("eta", "float32", "", "pseudorapidity"),
+    Column("phi", "float32", "rad", "azimuth", period=2 * pi),
+    Column("px", "float32", "GeV", "momentum along x"),
+    Column("py", "float32", "GeV", "momentum along y"),
+    Column("pt", "float32", "GeV", "transverse momentum"),
+    Column("energy", "float32", "GeV", "energy"),
+    Column("rapidity", "float32", "", "rapidity"),
+    Column(
+        "pid_class",
+        "int32",
+        "",
+        "0 charged, 1 photon, 2 K0L, 3 K0S, 4 neutron, 5 Lambda, 6 Xi0, 7 other neutral",
+        n_classes=8,
+    ),
+    Column("charge", "int32", "e", "electric charge"),
+    Column("is_scored", "bool", "", "neutral with pt > 0.9 GeV: enters loss and metric"),
+    Column("is_leading", "bool", "", "from the leading collision", is_label=True),
 )
 
 PILEUP = Schema(
     task="pileup",
-    columns=(
-        Column(
-            "index_in_source",
-            "int32",
-            "",
-            "place in the source event; no feature, since files list the leading collision first",
-        ),
-        Column("eta", "float32", "", "pseudorapidity"),
-        Column("phi", "float32", "rad", "azimuth"),
-        Column("px", "float32", "GeV", "momentum along x"),
-        Column("py", "float32", "GeV", "momentum along y"),
-        Column("pt", "float32", "GeV", "transverse momentum"),
-        Column("energy", "float32", "GeV", "energy"),
-        Column("rapidity", "float32", "", "rapidity"),
-        Column(
-            "pid_class",
-            "int32",
-            "",
-            "0 charged, 1 photon, 2 K0L, 3 K0S, 4 neutron, 5 Lambda, 6 Xi0, 7 other neutral",
-        ),
-        Column("charge", "int32", "e", "electric charge"),
-        Column("is_scored", "bool", "", "neutral with pt > 0.9 GeV: enters loss and metric"),
-        Column("is_leading", "bool", "", "from the leading collision", is_label=True),
+    columns=_PILEUP_COLUMNS,
+    features=_inputs(
+        _PILEUP_COLUMNS,
+        *((name, 1) for name in ("eta", "phi", "px", "py", "pt", "energy", "rapidity", "pid_class")),
     ),
-    features=(
-        ModelInput("eta"),
-        ModelInput("phi"),
-        ModelInput("px"),
-        ModelInput("py"),
-        ModelInput("pt"),
-        ModelInput("energy"),
-        ModelInput("rapidity"),
-        ModelInput("pid_class"),
+    coordinates=_inputs(_PILEUP_COLUMNS, ("eta", 1), ("phi", 1), ("eta", 1), ("phi", 1)),
+    target=Target(
+        objective="classification",
+        label="is_leading",
+        selection="is_scored",
+        pt="pt",
+        label_names=("pileup", "leading"),
+        scored="neutral particles, pT > 0.9 GeV",
+        figures=("cleaning",),
     ),
-    coordinates=(ModelInput("eta"), ModelInput("phi"), ModelInput("eta"), ModelInput("phi")),
 )
 
-SCHEMAS: dict[Task, Schema] = {"tracking": TRACKING, "pileup": PILEUP}
+SCHEMAS: dict[str, Schema] = {schema.task: schema for schema in (TRACKING, PILEUP)}

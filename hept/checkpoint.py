@@ -1,13 +1,13 @@
 """Trained weights on disk: safetensors with everything needed to use them, and the state to go on training.
 
-A weights file stands alone: its header holds the configuration, the task and the names of the inputs.
+A weights file stands alone: its header holds the configuration, the objective and the inputs.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import pickle
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -17,17 +17,19 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from hepdata.errors import InputError
-from hepdata.schema import SCHEMAS, TRACKING, ModelInput, Task
+from hepdata.schema import TRACKING, ModelInput
 from hepdata.storage.atomic import write_atomically
-from hept.config import TrainConfig, check_config
-from hept.dataset_checks import input_names
+from hept.config import ModelConfig, TrainConfig, check_config
 from hept.network import Network, PlainMLP, focus_attention, silence_attention
+from hept.objective import find_objective
+from hept.old_weights import is_old, renew_header
 from hept.published import load_published
 from hept.run_folder import LAST, find_weights
 from hept.systems.frame import Frame
 from hept.systems.registry import build_model
 
-N_CLASSES = 8
+# Version 1 had no number, and named its inputs only.
+CARD_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -36,37 +38,66 @@ class ModelCard:
 
     Attributes:
         config: The resolved configuration of its training.
-        features: Names of the feature columns, in order.
-        coords: Names of the coordinate columns, in order.
+        objective: What its outputs are, see `hept.objective`.
+        features: Its features, in order.
+        coords: Its coordinates, in order.
         dataset: Fingerprint of the dataset it was trained on.
         epoch: Epochs trained.
         metrics: Validation metrics then.
+        version: Of this description.
     """
 
     config: dict[str, object]
-    features: list[str]
-    coords: list[str]
+    objective: str
+    features: tuple[ModelInput, ...]
+    coords: tuple[ModelInput, ...]
     dataset: str
     epoch: int
     metrics: dict[str, float]
+    version: int = CARD_VERSION
+
+    @classmethod
+    def parse(cls, text: str, state: dict[str, Tensor]) -> ModelCard:
+        """The card in a header; tensors of `state` that an earlier version kept there go into the inputs.
+
+        Raises:
+            ValueError, TypeError, KeyError: Not a card.
+        """
+        content = json.loads(text)
+        if is_old(content):
+            content = renew_header(content, state)
+        for kind in ("features", "coords"):
+            content[kind] = tuple(ModelInput(**entry) for entry in content[kind])
+        return cls(**content)
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A network ready for use, with the task and inputs it was made for."""
+    """A network ready for use, with the task, objective and inputs it was made for."""
 
     network: nn.Module
-    task: Task
-    features: list[str]
-    coords: list[str]
+    task: str
+    objective: str
+    features: tuple[ModelInput, ...]
+    coords: tuple[ModelInput, ...]
     config: TrainConfig
     source: str
 
+    @property
+    def is_embedding(self) -> bool:
+        """Whether its outputs are embeddings, in which groups are found; otherwise they are logits."""
+        return find_objective(self.objective).is_embedding
 
-def build_network(config: TrainConfig, features: list[str], coords: list[str]) -> Network:
-    """An untrained network for inputs of these names; weights are drawn from torch's generator."""
-    model = config.model
-    has_classes = "pid_class" in features
+
+def build_network(
+    model: ModelConfig, features: Sequence[ModelInput], coords: Sequence[ModelInput], *, is_embedding: bool
+) -> Network:
+    """An untrained network for these inputs; weights are drawn from torch's generator.
+
+    Raises:
+        InputError: More than one feature names classes, or a coordinate does.
+    """
+    class_feature = _find_class(features, coords)
     frame = Frame(
         len(features),
         len(coords),
@@ -79,13 +110,13 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
         n_tables=model.n_tables,
         n_regions=model.n_regions,
         n_neighbors=model.n_neighbors,
-        periods=find_periods(config.task, coords) if model.periodic_phi else {},
+        periods=find_periods(coords),
         kernel=model.kernel,
         tied_qk=model.tied_qk,
         encode_place=model.encode_place,
-        head="classification" if config.task == "pileup" else "embedding",
-        n_classes=N_CLASSES if has_classes else 0,
-        class_feature=features.index("pid_class") if has_classes else -1,
+        head="embedding" if is_embedding else "classification",
+        n_classes=features[class_feature].n_classes if class_feature is not None else 0,
+        class_feature=-1 if class_feature is None else class_feature,
         dropout=model.dropout,
     )
     body = _build_mlp(frame) if model.kind == "mlp" else build_model(model.kind, frame)
@@ -93,18 +124,25 @@ def build_network(config: TrainConfig, features: list[str], coords: list[str]) -
         silence_attention(body)
     if model.start_width is not None:
         focus_attention(body, model.start_width)
-    signed_log = [features.index(name) for name in config.data.signed_log if name in features]
-    return Network(body, len(features), signed_log=signed_log)
+    return Network(body, features, coords)
 
 
-def find_periods(task: Task, coords: list[str]) -> dict[int, float]:
-    """Which coordinates are azimuths, and their period after scaling."""
-    stored = SCHEMAS[task].coordinates
-    if [entry.column for entry in stored] != coords:
-        # As the loader does: a name has the scale of its first place among the stored coordinates.
-        scales = {entry.column: entry for entry in reversed(stored)}
-        stored = tuple(scales.get(name, ModelInput(name)) for name in coords)
-    return {place: 2 * math.pi * entry.scale for place, entry in enumerate(stored) if entry.column == "phi"}
+def find_periods(coords: Sequence[ModelInput]) -> dict[int, float]:
+    """Period by position, for the coordinates that are angles."""
+    return {i: entry.final_period for i, entry in enumerate(coords) if entry.final_period is not None}
+
+
+def _find_class(features: Sequence[ModelInput], coords: Sequence[ModelInput]) -> int | None:
+    found = [i for i, entry in enumerate(features) if entry.n_classes]
+    named = [entry.column for entry in coords if entry.n_classes]
+    if len(found) > 1 or named:
+        raise InputError(
+            "data.coords" if named else "data.features",
+            found=f"the classes {', '.join(named or [features[i].column for i in found])}",
+            expected="coordinates that are numbers" if named else "one feature at most that names classes",
+            remedy="leave it out, or take it for a number with n_classes: 0",
+        )
+    return found[0] if found else None
 
 
 def _build_mlp(frame: Frame) -> PlainMLP:
@@ -156,10 +194,19 @@ def load_model(source: str | Path) -> TrainedModel:
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if header is None:
             raise ValueError("no description of the model in its header")
-        card = ModelCard(**json.loads(header))
+        _check_version(path, header)
+        card = ModelCard.parse(header, state)
         config = check_config(card.config, where=path)
-        network = build_network(config, card.features, card.coords)
+        is_embedding = find_objective(card.objective).is_embedding
+        network = build_network(config.model, card.features, card.coords, is_embedding=is_embedding)
         network.load_state_dict(state)
+    except KeyError as error:
+        raise InputError(
+            path,
+            found=f"a description of the model in which {error} is missing or unknown",
+            expected="inputs, task and settings that this version knows",
+            remedy="train again with this version",
+        ) from error
     except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
         raise InputError(
             path,
@@ -167,28 +214,41 @@ def load_model(source: str | Path) -> TrainedModel:
             expected="a weights file written by hept-train fit",
             remedy=f"use another, for instance {LAST} of the same run, or train again",
         ) from error
-    return TrainedModel(network.eval(), config.task, card.features, card.coords, config, str(path))
+    return TrainedModel(
+        network.eval(), config.task, card.objective, card.features, card.coords, config, str(path)
+    )
+
+
+def _check_version(path: Path, header: str) -> None:
+    version = json.loads(header).get("version", 1)
+    if version > CARD_VERSION:
+        raise InputError(
+            path,
+            found=f"weights of version {version}",
+            expected=f"at most {CARD_VERSION}, the newest that this hept reads",
+            remedy="update with: pip install --upgrade hept",
+        )
 
 
 def forget_training(trained: TrainedModel, *, seed: int) -> TrainedModel:
     """The same network with newly drawn weights: what training is measured against.
 
-    The preparation of the features is kept; it comes from the data, not from training.
+    The preparation of the inputs is kept; it comes from the data, not from training.
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = build_network(trained.config, trained.features, trained.coords)
-    known = trained.network.state_dict()
-    prepared = {name: known[name] for name in ("is_log", "shift", "scale")}
-    network.load_state_dict(prepared, strict=False)
+        network = build_network(
+            trained.config.model, trained.features, trained.coords, is_embedding=trained.is_embedding
+        )
     return replace(trained, network=network.eval(), source=f"{trained.source} before training")
 
 
 def _published(path: Path) -> TrainedModel:
-    features, coords = input_names(TRACKING)
-    # The published weights read scaled features as they are.
+    # The published weights read scaled columns as they are, and know no periods.
+    coords = tuple(replace(entry, period=None) for entry in TRACKING.coordinates)
+    config = TrainConfig(task=TRACKING.task)
     return TrainedModel(
-        load_published(path), "tracking", features, coords, TrainConfig(task="tracking"), str(path)
+        load_published(path), TRACKING.task, "pairs", TRACKING.features, coords, config, str(path)
     )
 
 

@@ -13,13 +13,19 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from hepdata.errors import InputError, nearest_name
-from hepdata.schema import Task
+from hepdata.inputs import parse_choice
 from hept.systems.catalog import find_system
 
 PRESETS = Path(__file__).parent / "presets"
+# Settings of earlier versions that are now fields of an input, and how to say the same.
+MOVED = {
+    "data.standardise": 'write data.features: [{column: "*", standardise: true}]',
+    "data.signed_log": "write data.features: [{column: pt, compression: log}, …]",
+    "model.periodic_phi": 'leave it out, or for false write data.coords: [{column: "*", period: null}]',
+}
 
 
 class _Section(BaseModel):
@@ -33,7 +39,6 @@ class ModelConfig(_Section):
     kernel: Literal["gaussian", "dot"] = "gaussian"
     tied_qk: bool = False
     encode_place: bool | None = None
-    periodic_phi: bool = True
     n_layers: int = Field(default=4, ge=1)
     hidden_dim: int = Field(default=24, ge=1)
     ff_dim: int | None = Field(default=None, ge=1)
@@ -54,17 +59,25 @@ class ModelConfig(_Section):
 
 
 class DataConfig(_Section):
-    """What the network reads of a dataset."""
+    """What the network reads of a dataset.
 
-    features: list[str] | None = None
-    coords: list[str] | None = None
-    signed_log: list[str] = []
-    standardise: bool = False
+    An input is a name, or a mapping with fields of `hepdata.schema.ModelInput`; see `hepdata.inputs`.
+    """
+
+    features: list[str | dict[str, object]] | None = None
+    coords: list[str | dict[str, object]] | None = None
     workers: int = Field(default=0, ge=0)
+
+    @field_validator("features", "coords")
+    @classmethod
+    def _are_inputs(cls, choices: list[object] | None, info: ValidationInfo) -> list[object] | None:
+        for choice in choices or []:
+            parse_choice(choice, f"data.{info.field_name}")
+        return choices
 
 
 class LossConfig(_Section):
-    """What is minimised: InfoNCE for tracking, focal loss for pileup."""
+    """What is minimised: InfoNCE for pairs, focal loss for classes."""
 
     tau: float = Field(default=0.05, gt=0)
     similarity: Literal["published", "paper"] = "published"
@@ -90,7 +103,7 @@ class OptimizerConfig(_Section):
 class TrainConfig(_Section):
     """A whole run, as written to the run folder."""
 
-    task: Task
+    task: str
     seed: int = Field(default=42, ge=0)
     epochs: int = Field(default=100, ge=1)
     max_minutes: float | None = Field(default=None, gt=0)
@@ -256,6 +269,8 @@ def _apply(content: dict[str, object], override: str) -> None:
 
 def _nearest_setting(key: str) -> str:
     """A remedy for an unknown setting, which may be right but for its section: `lr` is `optimizer.lr`."""
+    if key in MOVED:
+        return MOVED[key]
     known = _known_keys()
     by_last = {name.rpartition(".")[2]: name for name in known}
     last = key.rpartition(".")[2]

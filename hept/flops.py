@@ -29,10 +29,9 @@ class Cost:
 
 
 def count_parameters(model: nn.Module) -> tuple[int, int]:
-    """All numbers of a model, and those that training changes."""
+    """All numbers of a model's weights file, and those that training changes."""
     trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    fixed = sum(p.numel() for p in model.parameters() if not p.requires_grad)
-    return trainable + fixed + sum(b.numel() for b in model.buffers()), trainable
+    return sum(tensor.numel() for tensor in model.state_dict().values()), trainable
 
 
 def count_operations(model: nn.Module, n_points: int, n_features: int, coords_dim: int) -> Cost:

@@ -1,83 +1,42 @@
-"""The trained thing: preparation of the features, then the model; saved and loaded as one module.
+"""The trained thing: preparation of the inputs, then the model; saved and loaded as one module.
 
 Axes: N points, F features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from hepdata.schema import ModelInput
 from hept.attention.layer import HEPTAttention
 from hept.heads import ClassificationHead, EmbeddingHead
 from hept.model import HEPT, TransformerBlock
+from hept.preparation import Preparation
 
 
 class Network(nn.Module):
-    """`body` after a fixed preparation of the features.
-
-    Heavy-tailed columns (momenta) go through sign(x)·log(1 + |x|), then columns are shifted and scaled.
-    Both are taken from the training split before training, and stored with the weights: the network carries
-    its own units.
+    """`body` after the preparation of its inputs: the network carries its own units.
 
     Args:
         body: Maps (features, coords, offsets) to (N, out).
-        n_features: Columns of `features`.
-        signed_log: Which columns are compressed.
+        features: What the columns of `features` are.
+        coords: What the columns of `coords` are.
     """
 
-    def __init__(self, body: nn.Module, n_features: int, *, signed_log: Sequence[int] = ()) -> None:
+    def __init__(self, body: nn.Module, features: Sequence[ModelInput], coords: Sequence[ModelInput]) -> None:
         super().__init__()
-        is_log = torch.zeros(n_features, dtype=torch.bool)
-        is_log[list(signed_log)] = True
-        self.register_buffer("is_log", is_log)
-        self.register_buffer("shift", torch.zeros(n_features))
-        self.register_buffer("scale", torch.ones(n_features))
+        self.features, self.coords = Preparation(features), Preparation(coords)
         self.body = body
 
-    is_log: Tensor
-    shift: Tensor
-    scale: Tensor
-
     def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:
-        """(N, F), (N, D) and (B + 1,) to (N, out)."""
-        dtype = self.shift.dtype
-        prepared = (self.compress(features.to(dtype)) - self.shift) * self.scale
-        out: Tensor = self.body(prepared, coords.to(dtype), offsets)
+        """Scaled columns (N, F) and (N, D), and (B + 1,) offsets, to (N, out)."""
+        out: Tensor = self.body(self.features(features), self.coords(coords), offsets)
         return out
-
-    def compress(self, features: Tensor) -> Tensor:
-        """The features with their heavy-tailed columns in log scale."""
-        return torch.where(self.is_log, features.sign() * features.abs().log1p(), features)
-
-    def standardise(self, batches: Iterable[Tensor], *, leave: Sequence[int] = ()) -> None:
-        """Set shift and scale so that the columns of `batches` have mean 0 and variance 1.
-
-        Args:
-            batches: Feature matrices, (N, F) each.
-            leave: Columns that stay as they are (classes are names, not numbers).
-        """
-        count, total, squares = (
-            0,
-            torch.zeros_like(self.shift).double(),
-            torch.zeros_like(self.shift).double(),
-        )
-        for features in batches:
-            compressed = self.compress(features.to(self.shift.device)).double()
-            count += len(compressed)
-            total += compressed.sum(0)
-            squares += compressed.square().sum(0)
-        mean = total / max(count, 1)
-        deviation = (squares / max(count, 1) - mean.square()).clamp(min=0).sqrt()
-        # A constant column carries nothing: shifted to 0, not blown up by a division by its rounding error.
-        scale = torch.where(deviation > 1e-6 * (1 + mean.abs()), 1 / deviation, torch.ones_like(deviation))
-        mean[list(leave)], scale[list(leave)] = 0.0, 1.0
-        self.shift.copy_(mean)
-        self.scale.copy_(scale)
 
 
 class PlainMLP(nn.Module):

@@ -11,7 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hepdata.schema import Task
+from hepdata.errors import InputError
+from hepdata.schema import SCHEMAS
 from hept.config import list_presets, load_config, read_about
 
 
@@ -32,7 +33,7 @@ class PresetCard:
 
     Attributes:
         name: What `--preset` takes.
-        task: Either "tracking" or "pileup".
+        task: Of the datasets it is made for.
         purpose: In a few words.
         points: Points of the clouds it is made for, about.
         device: "cpu" for what a laptop trains in minutes, "gpu" for the published settings.
@@ -41,7 +42,7 @@ class PresetCard:
     """
 
     name: str
-    task: Task
+    task: str
     purpose: str
     points: int
     device: Literal["cpu", "gpu"]
@@ -55,10 +56,11 @@ def describe_presets() -> list[PresetCard]:
     for name in list_presets():
         config, about = load_config(name), _About.model_validate(read_about(name))
         cards.append(PresetCard(name=name, task=config.task, epochs=config.epochs, **about.model_dump()))
-    return sorted(cards, key=lambda card: (card.task == "pileup", card.points, card.device))
+    tasks = list(SCHEMAS)
+    return sorted(cards, key=lambda card: (tasks.index(card.task), card.points, card.device))
 
 
-def choose_preset(task: Task, points: float, *, has_gpu: bool) -> PresetCard:
+def choose_preset(task: str, points: float, *, has_gpu: bool) -> PresetCard:
     """The preset made for clouds of the most similar size.
 
     Without a GPU only those that a CPU trains in minutes are offered; with one, the published preset wins
@@ -68,8 +70,18 @@ def choose_preset(task: Task, points: float, *, has_gpu: bool) -> PresetCard:
         task: Of the dataset.
         points: Mean number of points in its clouds.
         has_gpu: Whether training runs on a GPU.
+
+    Raises:
+        InputError: There is no preset for the task.
     """
     offered = [card for card in describe_presets() if card.task == task and (has_gpu or card.device == "cpu")]
+    if not offered:
+        raise InputError(
+            f"task {task!r}",
+            found="no preset for it",
+            expected=f"a dataset of one of {', '.join(SCHEMAS)}, or settings of your own",
+            remedy="name a .yaml file with --preset",
+        )
     return min(
         offered, key=lambda card: (abs(math.log(card.points / max(points, 1.0))), card.device == "cpu")
     )

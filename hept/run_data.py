@@ -1,20 +1,29 @@
-"""The data side of a run: a dataset is checked against what training needs, and gives two loaders."""
+"""The data side of a run: a dataset is checked against what training needs, and gives inputs and loaders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
-from torch import Tensor
-
 from hepdata.errors import InputError
+from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset, open_dataset
 from hepdata.loader.stream import Loader
+from hepdata.schema import ModelInput, Target
 from hept.config import TrainConfig
-from hept.dataset_checks import check_training, input_names
-from hept.network import Network
+from hept.dataset_checks import (
+    Inputs,
+    check_fit,
+    check_labels,
+    check_training,
+    choose_model_inputs,
+    find_target,
+)
+from hept.metrics.figures import make_figures
+from hept.objective import find_objective
+from hept.preparation import learn_spread
 
 # The mean and spread of a feature are settled long before this many clouds.
 CLOUDS_FOR_STATISTICS = 100
@@ -26,19 +35,19 @@ class TrainingData:
 
     Attributes:
         dataset: The opened dataset.
-        config: Of the run.
+        target: What is to be learned.
         train: Shuffled batches of this process.
         valid: The whole validation split, one cloud a batch.
-        features: Names of the feature columns.
-        coords: Names of the coordinate columns.
+        features: The features of the model.
+        coords: The coordinates of the model.
     """
 
     dataset: Dataset
-    config: TrainConfig
+    target: Target
     train: Loader
     valid: Loader
-    features: list[str]
-    coords: list[str]
+    features: tuple[ModelInput, ...]
+    coords: tuple[ModelInput, ...]
 
     @property
     def fingerprint(self) -> str:
@@ -50,16 +59,11 @@ class TrainingData:
         return {
             "dataset": str(self.dataset.place.location),
             "fingerprint": self.fingerprint,
-            "features": self.features,
-            "coords": self.coords,
+            "objective": self.target.objective,
+            "features": [asdict(entry) for entry in self.features],
+            "coords": [asdict(entry) for entry in self.coords],
             "clouds": {name: len(self.dataset[name]) for name in self.dataset.splits},
         }
-
-    def prepare(self, network: Network) -> None:
-        """Give the network the mean and spread of the training features, where asked for."""
-        if self.config.data.standardise:
-            classes = [i for i, name in enumerate(self.features) if name == "pid_class"]
-            network.standardise(self._sample(), leave=classes)
 
     def go_to(self, n_batches: int) -> None:
         """Begin the next iteration over `train` after so many batches of its epoch."""
@@ -79,33 +83,36 @@ class TrainingData:
                 remedy="resume with the same dataset, or begin another run",
             )
 
-    def _sample(self) -> Iterator[Tensor]:
-        data = self.config.data
-        # Not shuffled, and the same in all processes.
-        loader = self.dataset["train"].loader(1, pairs=False, features=data.features, coords=data.coords)
-        for batch in islice(loader, CLOUDS_FOR_STATISTICS):
-            yield batch.features
-
 
 def open_training_data(
-    config: TrainConfig, location: str | Path, *, rank: int = 0, world_size: int = 1
+    config: TrainConfig,
+    location: str | Path,
+    *,
+    inputs: Inputs | None = None,
+    rank: int = 0,
+    world_size: int = 1,
 ) -> TrainingData:
     """Open a dataset and see that it fits the configuration.
 
+    Args:
+        config: Of the run.
+        location: Of the dataset.
+        inputs: Of a run that goes on; resolved from schema, settings and training split where not given.
+        rank: Number of this process.
+        world_size: Number of processes.
+
     Raises:
-        InputError: Wrong task, no pairs or labels, an empty split, or an unknown column.
+        InputError: Wrong task, no pairs or labels, an empty split, or inputs that the dataset does not have.
     """
     dataset = open_dataset(location)
     check_training(config, dataset)
-    default_features, default_coords = input_names(dataset.schema)
-    features = config.data.features or default_features
-    coords = config.data.coords or default_coords
-    if features == default_features and coords == default_coords:
-        # A list of names cannot say that a column comes twice with different scales; the default can.
-        config = config.model_copy(
-            update={"data": config.data.model_copy(update={"features": None, "coords": None})}
-        )
-    needs_pairs = config.task == "tracking"
+    target = find_target(dataset)
+    needs_pairs = find_objective(target.objective).needs_pairs
+    # Figures of merit are first needed after the training: an unknown one is told before it.
+    make_figures(target.figures)
+    check_labels(dataset, needs_pairs=needs_pairs)
+    features, coords = inputs or resolve_inputs(config, dataset)
+    check_fit(dataset, features, coords, whose="this run")
     train = dataset["train"].loader(
         config.batch_size,
         workers=config.data.workers,
@@ -115,14 +122,32 @@ def open_training_data(
         rank=rank,
         world_size=world_size,
         pin_memory=True,
-        features=config.data.features,
-        coords=config.data.coords,
+        features=features,
+        coords=coords,
     )
     valid = dataset["valid"].loader(
-        1,
-        workers=config.data.workers,
-        pairs=needs_pairs,
-        features=config.data.features,
-        coords=config.data.coords,
+        1, workers=config.data.workers, pairs=needs_pairs, features=features, coords=coords
     )
-    return TrainingData(dataset, config, train, valid, list(features), list(coords))
+    return TrainingData(dataset, target, train, valid, features, coords)
+
+
+def resolve_inputs(config: TrainConfig, dataset: Dataset) -> Inputs:
+    """Features and coordinates: from the settings, the dataset's schema and its training split.
+
+    Raises:
+        InputError: An unknown column or field, or a value that does not fit.
+    """
+    features, coords = choose_model_inputs(config, dataset)
+    if any(entry.standardise for entry in features):
+        features = learn_spread(features, (batch.features for batch in _sample(dataset, features, coords)))
+    if any(entry.standardise for entry in coords):
+        coords = learn_spread(coords, (batch.coords for batch in _sample(dataset, features, coords)))
+    return features, coords
+
+
+def _sample(
+    dataset: Dataset, features: Sequence[ModelInput], coords: Sequence[ModelInput]
+) -> Iterator[Batch]:
+    # Not shuffled, and the same in all processes.
+    loader = dataset["train"].loader(1, pairs=False, features=features, coords=coords)
+    return islice(loader, CLOUDS_FOR_STATISTICS)

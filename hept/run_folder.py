@@ -1,7 +1,7 @@
 """The folder of a training run: who made it, with what, and how it went.
 
 config.yaml       the resolved configuration
-run.json          dataset and its fingerprint, seed, threads, versions, command
+run.json          dataset and its fingerprint, the model's inputs, seed, threads, versions, command
 metrics.csv       one row an epoch
 steps.csv         one row an optimiser step
 tensorboard/      the same for TensorBoard
@@ -21,8 +21,9 @@ from pathlib import Path
 import yaml
 
 from hepdata.errors import InputError
+from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
-from hept.config import TrainConfig, check_config
+from hept.config import MOVED, TrainConfig, check_config
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
 VERSIONS = ("hept", "torch", "lightning-fabric", "numpy", "safetensors")
@@ -84,7 +85,7 @@ class RunFolder:
         """The configuration that the run began with.
 
         Raises:
-            InputError: Not a run folder.
+            InputError: Not a run folder, or one of an earlier version.
         """
         try:
             content = yaml.safe_load((self.path / "config.yaml").read_text(encoding="utf-8"))
@@ -95,6 +96,14 @@ class RunFolder:
                 expected="a run folder made by hept-train fit",
                 remedy="check the path",
             ) from error
+        moved = [key for key in MOVED if _has_setting(content, key)]
+        if moved:
+            raise InputError(
+                self.path / "config.yaml",
+                found=f"the setting {moved[0]!r} of an earlier version",
+                expected="a run of this version",
+                remedy="evaluate the run as it is, or begin another one",
+            )
         return check_config(content, where=self.path / "config.yaml")
 
     def read_description(self) -> dict[str, object]:
@@ -109,6 +118,27 @@ class RunFolder:
                 remedy="check the path",
             ) from error
         return dict(content)
+
+    def read_inputs(self) -> tuple[tuple[ModelInput, ...], tuple[ModelInput, ...]]:
+        """Features and coordinates with which the run began.
+
+        Raises:
+            InputError: Not a run folder, or one of an earlier version.
+        """
+        description = self.read_description()
+        try:
+            features, coords = (
+                tuple(ModelInput(**entry) for entry in description[kind])  # type: ignore[attr-defined]
+                for kind in ("features", "coords")
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                self.path / "run.json",
+                found="no inputs of the model, as in runs of earlier versions",
+                expected="features and coords with scale, unit and period",
+                remedy="evaluate the run as it is, or begin another one",
+            ) from error
+        return features, coords
 
     def read_threads(self) -> int | None:
         """Threads that the run used on a CPU; None where a run does not say, as old ones."""
@@ -173,6 +203,12 @@ def find_weights(source: str | Path) -> Path:
             remedy="check the path, or train first with hept-train fit",
         )
     return path
+
+
+def _has_setting(content: object, key: str) -> bool:
+    section, _, name = key.partition(".")
+    inner = content.get(section) if isinstance(content, dict) else None
+    return isinstance(inner, dict) and name in inner
 
 
 def _text(value: object) -> object:

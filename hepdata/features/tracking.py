@@ -140,7 +140,7 @@ def _divide(event_id: int, columns: _Arrays, choice: CloudChoice, name: str) -> 
         own = {key: values[inside] for key, values in columns.items()}
         if "particle_id" in own:
             own |= count_hits(own["particle_id"], own["layer"])
-        clouds.append(PointCloud("tracking", event_id, sector, _as_stored(own, schema, name)))
+        clouds.append(PointCloud(schema.task, event_id, sector, _as_stored(own, schema, name)))
     return clouds
 
 

@@ -6,7 +6,7 @@ Axes: N points of all clouds, B clouds, F features, E pairs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from hepdata.cloud import PairList, PointCloud
+from hepdata.inputs import InputChoice, choose_inputs
 from hepdata.loader.batch import Batch, PairTensors
 from hepdata.schema import ModelInput
 
@@ -45,8 +46,8 @@ class BatchLayout:
         cls,
         split: Split,
         *,
-        features: Sequence[str] | None,
-        coords: Sequence[str] | None,
+        features: Sequence[InputChoice] | None,
+        coords: Sequence[InputChoice] | None,
         select: Sequence[str] | None,
         scaled: bool,
         pairs: bool,
@@ -54,14 +55,20 @@ class BatchLayout:
         """The layout that a user asked for; see `hepdata.loader.stream.Loader`.
 
         Raises:
-            InputError: An unknown column.
+            InputError: An unknown column, or an input that does not fit its column.
         """
         schema = split.schema
         kept = split.column_names if select is None else split.check_columns(select)
-        stored = tuple(entry for entry in schema.features if entry.column in kept)
+        where = split.place.location
+        chosen = (
+            choose_inputs(schema, schema.features, features, where=where)
+            if features is not None
+            else tuple(entry for entry in schema.features if entry.column in kept)
+        )
+        places = choose_inputs(schema, schema.coordinates, coords, where=where)
         return cls(
-            features=_inputs(split, features, stored, scaled),
-            coords=_inputs(split, coords, schema.coordinates, scaled),
+            features=chosen if scaled else _unscaled(chosen),
+            coords=places if scaled else _unscaled(places),
             columns=kept,
             pairs=pairs and split.manifest.has_pairs,
         )
@@ -91,14 +98,8 @@ def collate(clouds: Sequence[PointCloud], layout: BatchLayout) -> Batch:
     )
 
 
-def _inputs(
-    split: Split, names: Sequence[str] | None, stored: tuple[ModelInput, ...], scaled: bool
-) -> tuple[ModelInput, ...]:
-    if names is not None:
-        # A name among the features is scaled as there; phi is both π⁻¹φ (feature) and φ (first coordinate).
-        scales = {entry.column: entry for entry in reversed(stored)}
-        stored = tuple(scales.get(name, ModelInput(name)) for name in split.check_columns(names))
-    return stored if scaled else tuple(ModelInput(entry.column) for entry in stored)
+def _unscaled(inputs: tuple[ModelInput, ...]) -> tuple[ModelInput, ...]:
+    return tuple(replace(entry, scale=1.0) for entry in inputs)
 
 
 def _matrix(columns: dict[str, NDArray[Any]], inputs: tuple[ModelInput, ...], n: int) -> torch.Tensor:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hepdata.errors import InputError, nearest_name
 from hepdata.loader.split import Split
-from hepdata.schema import Schema, Task
+from hepdata.schema import Schema
 from hepdata.storage.manifest import MANIFEST_NAME, Manifest
 from hepdata.storage.place import Place, open_place
 
@@ -35,8 +35,8 @@ class Dataset:
         self._splits = {name: Split(place, manifest, name) for name in manifest.splits}
 
     @property
-    def task(self) -> Task:
-        """Either "tracking" or "pileup"."""
+    def task(self) -> str:
+        """Name of the task: "tracking", "pileup", or another that a dataset brings."""
         return self.manifest.task
 
     @property

@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-from hepdata.schema import Task
 from hepdata.storage.manifest import Manifest
 from hepdata.storage.statistics import Statistics
 
@@ -116,17 +115,17 @@ def _splits(manifest: Manifest) -> InfoTable:
         ]
     else:
         rows.append(("labelled pairs per cloud", *(None for _ in parts)))
-    rows += _label_rows(manifest.task, parts)
+    rows += _label_rows(manifest, parts)
     return InfoTable("splits", ("", *names), tuple(rows))
 
 
-def _label_rows(task: Task, parts: list[Statistics]) -> list[tuple[Cell, ...]]:
-    if not any(part.counts for part in parts):
-        return [("class ratio (pos./neg.)", *(None for _ in parts))]
+def _label_rows(manifest: Manifest, parts: list[Statistics]) -> list[tuple[Cell, ...]]:
     counts = [part.counts for part in parts]
-    if task == "tracking":
+    if not any(counts):
+        return [("class ratio (pos./neg.)", *(_class_ratio(manifest, part) for part in parts))]
+    if any("particles" in count for count in counts):
         return [
-            # Tracking has no classes of points: the paper's table leaves the cell empty too.
+            # Points of particles have no classes: the paper's table leaves the cell empty too.
             ("class ratio (pos./neg.)", *(None for _ in parts)),
             ("particles per cloud", *(_per_cloud(part, "particles") for part in parts)),
             ("reconstructable per cloud", *(_per_cloud(part, "reconstructable_particles") for part in parts)),
@@ -142,6 +141,14 @@ def _label_rows(task: Task, parts: list[Statistics]) -> list[tuple[Cell, ...]]:
         ("class ratio of scored", *(_ratio(a, b) for a, b in zip(scored_leading, other, strict=True))),
         ("scored points per cloud", *(_per_cloud(part, "scored") for part in parts)),
     ]
+
+
+def _class_ratio(manifest: Manifest, part: Statistics) -> float | None:
+    target = manifest.as_schema().target
+    if target is None or target.objective != "classification" or target.label not in part.columns:
+        return None
+    positive = part.columns[target.label].total
+    return _ratio(positive, part.n_points - positive)
 
 
 def _columns(manifest: Manifest) -> InfoTable:

@@ -6,6 +6,7 @@ Axes: N points, E pairs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,8 @@ def choose_schema(tensors: Mapping[str, NDArray[Any]]) -> Schema:
     absent |= {ours for theirs, ours in LABELS.items() if theirs not in tensors}
     schema = TRACKING.without(frozenset(absent))
     source = Column("index_in_source", "int32", "", "position of the hit in the imported file")
-    return Schema(schema.task, (source, *schema.columns), schema.features, schema.coordinates)
+    target = TRACKING.target and replace(TRACKING.target, point_id=source.name)
+    return replace(schema, columns=(source, *schema.columns), target=target)
 
 
 def make_cloud(
@@ -77,7 +79,7 @@ def make_cloud(
     order = curve_order(columns["eta"], columns["phi"])
     lists = _pair_lists(tensors, order, columns.get("particle_id"), where)
     ordered = {column.name: np.ascontiguousarray(columns[column.name][order]) for column in schema.columns}
-    return PointCloud("tracking", event_id, sector, ordered, *lists)
+    return PointCloud(schema.task, event_id, sector, ordered, *lists)
 
 
 def _features(x: NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import InputError, nearest_name
+from hepdata.inputs import InputChoice
 from hepdata.progress import Progress
 from hepdata.schema import Schema
 from hepdata.storage.columns import PAIR_NAMES, cloud_from
@@ -140,8 +141,8 @@ class Split:
         workers: int = 0,
         shuffle: bool = False,
         seed: int = 0,
-        features: Sequence[str] | None = None,
-        coords: Sequence[str] | None = None,
+        features: Sequence[InputChoice] | None = None,
+        coords: Sequence[InputChoice] | None = None,
         select: Sequence[str] | None = None,
         scaled: bool = True,
         pairs: bool = True,
@@ -183,7 +184,7 @@ class Split:
         return to_pandas(self, columns)
 
     def to_pyg(
-        self, *, features: Sequence[str] | None = None, scaled: bool = True, pairs: bool = True
+        self, *, features: Sequence[InputChoice] | None = None, scaled: bool = True, pairs: bool = True
     ) -> PygDataset:
         """The clouds as torch_geometric `Data`, for its DataLoader; see `hepdata.loader.interop_pyg`."""
         from hepdata.loader.collate import BatchLayout

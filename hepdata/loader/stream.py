@@ -34,11 +34,13 @@ class Loader:
         workers: Threads that read ahead; with 0, one thread still reads while the caller works.
         shuffle: Another order every epoch; without it, stored order.
         seed: Of the shuffling.
-        features: Columns of the feature matrix, in this order; the dataset's own list where not given.
-        coords: Columns of the coordinates, likewise.
+        features: Inputs of the feature matrix, in this order: names of columns, mappings such as
+            `{"column": "phi", "scale": 0.318}`, or `ModelInput`s; the dataset's own list where not given.
+            See `hepdata.inputs`.
+        coords: Inputs of the coordinates, likewise.
         select: Read only these columns: the batch carries them, and those of them that are stored features
             make the feature matrix (unless `features` says otherwise).
-        scaled: Whether features and coordinates are multiplied by the scales in the manifest.
+        scaled: Whether features and coordinates are multiplied by the scales of their inputs.
         pairs: Whether pair lists are read.
         rank, world_size: Which part of the epoch this process gets. Over all ranks every cloud comes once,
             and all ranks have the same number of steps.

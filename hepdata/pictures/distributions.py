@@ -22,13 +22,10 @@ from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure, 
 from hepdata.pictures.event import draw_groups, draw_pileup
 from hepdata.pictures.histograms import Histogram, make_histogram, whole_edges
 from hepdata.progress import Progress, Silent
+from hepdata.schema import Schema, Target
 
 # Numbers of things say nothing as a distribution.
-_IDS = frozenset({"hit_id", "index_in_source", "particle_id"})
-_GROUPS: dict[str, tuple[str, ...]] = {
-    "is_leading": ("pileup", "leading"),
-    "particle_id": ("noise", "particle"),
-}
+_IDS = frozenset({"hit_id", "index_in_source"})
 
 
 @dataclass(frozen=True)
@@ -83,18 +80,21 @@ def plot_dataset(
     finally:
         listener.finish()
     note = f"{split}: {len(chosen):,} of {len(clouds):,} clouds"
-    files = _draw_columns(list(histograms.values()), _group_names(dataset), note, out)
+    names, is_grouped = _group_names(dataset), _has_pairs_label(dataset.schema)
+    files = _draw_columns(list(histograms.values()), names, is_grouped, note, out)
     files.append(_draw_sizes(sizes, note, out / "clouds.png"))
-    return files + [_draw_cloud(clouds[int(i)], out) for i in chosen[: max(n_events, 0)]]
+    return files + [_draw_cloud(clouds[int(i)], dataset.schema, out) for i in chosen[: max(n_events, 0)]]
 
 
-def _draw_columns(histograms: list[Histogram], names: tuple[str, ...], note: str, out: Path) -> list[Path]:
+def _draw_columns(
+    histograms: list[Histogram], names: tuple[str, ...], is_grouped: bool, note: str, out: Path
+) -> list[Path]:
     files = []
     for title, is_label in (("features", False), ("labels", True)):
         kind = [histogram for histogram in histograms if histogram.column.is_label == is_label]
         if kind:
             # A label by group would show the group again; noise has no particle whose values to show.
-            shown = names if not is_label else names[1:] if names[0] == "noise" else ("all",)
+            shown = names if not is_label else names[1:] if is_grouped else ("all",)
             files.append(_draw_grid(kind, shown, f"{title} · {note}", out / f"{title}.png"))
     return files
 
@@ -112,35 +112,46 @@ def _make_folder(out: Path) -> None:
 
 
 def _group_names(dataset: Dataset) -> tuple[str, ...]:
-    stored = {column.name for column in dataset.schema.columns}
-    return next((names for label, names in _GROUPS.items() if label in stored), ("all",))
+    label = _label_of(dataset.schema)
+    return dataset.schema.target.label_names if label and dataset.schema.target else ("all",)
 
 
-def _group_of(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
-    for label in _GROUPS:
-        if label in columns:
-            return np.asarray(columns[label] != 0, dtype=np.int64)
-    return np.zeros(len(columns["eta"]), dtype=np.int64)
+def _label_of(schema: Schema) -> str | None:
+    """The stored label by which points are told apart."""
+    label = schema.target.label if schema.target is not None else ""
+    return label if schema.has_column(label) else None
+
+
+def _has_pairs_label(schema: Schema) -> bool:
+    return _label_of(schema) is not None and schema.target is not None and schema.target.objective == "pairs"
+
+
+def _group_of(columns: Mapping[str, NDArray[Any]], label: str | None) -> NDArray[np.int64]:
+    if label is None:
+        return np.zeros(len(columns["eta"]), dtype=np.int64)
+    return np.asarray(columns[label] != 0, dtype=np.int64)
 
 
 def _fill(
     dataset: Dataset, clouds: Iterator[PointCloud], listener: Progress
 ) -> tuple[dict[str, Histogram], _Sizes]:
     ranges = dataset.manifest.statistics().columns
-    n_groups = len(_group_names(dataset))
+    n_groups, label = len(_group_names(dataset)), _label_of(dataset.schema)
+    has_particles, target = _has_pairs_label(dataset.schema), dataset.schema.target
+    ids = _IDS | {target.point_id if target else "", label if has_particles else ""}
     histograms = {
         column.name: make_histogram(column, ranges[column.name], n_groups)
         for column in dataset.schema.columns
-        if column.name not in _IDS
+        if column.name not in ids
     }
     sizes = _Sizes([], [], [], [])
     for cloud in clouds:
-        group = _group_of(cloud.columns)
+        group = _group_of(cloud.columns, label)
         for name, histogram in histograms.items():
             histogram.fill(cloud.columns[name], group)
         sizes.points.append(cloud.n_points)
-        if "particle_id" in cloud.columns:
-            particle = cloud.columns["particle_id"]
+        if label is not None and has_particles:
+            particle = cloud.columns[label]
             sizes.hits_per_particle.append(np.unique(particle[particle != 0], return_counts=True)[1])
         for pairs, counts in ((cloud.positives, sizes.positives), (cloud.negatives, sizes.negatives)):
             if pairs is not None:
@@ -230,28 +241,34 @@ def _draw_sizes(sizes: _Sizes, note: str, path: Path) -> Path:
     return save_figure(figure, path)
 
 
-def _draw_cloud(cloud: PointCloud, out: Path) -> Path:
-    columns = cloud.columns
+def _draw_cloud(cloud: PointCloud, schema: Schema, out: Path) -> Path:
     sector = f"-sector-{cloud.sector}" if cloud.sector else ""
     path = out / f"event-{cloud.event_id:09d}{sector}.png"
     title = f"event {cloud.event_id}, {cloud.n_points:,} points"
-    if cloud.task == "tracking":
-        figure, (panel,) = new_figure(panel_size=(8.0, 5.6))
-        group = columns.get("particle_id", np.zeros(cloud.n_points, dtype=np.int64))
-        along = columns["r"] if "particle_id" in columns else None
-        draw_groups(panel, columns["eta"], columns["phi"], group, title=title, joined_along=along)
-        return save_figure(figure, path)
-    highlight = columns.get("is_leading", np.zeros(cloud.n_points, dtype=bool)).astype(np.float64)
+    if schema.target is not None and schema.target.objective == "classification":
+        return _draw_classes(cloud, schema.target, title, path)
+    columns, label = cloud.columns, _label_of(schema)
+    figure, (panel,) = new_figure(panel_size=(8.0, 5.6))
+    group = columns[label] if label is not None else np.zeros(cloud.n_points, dtype=np.int64)
+    along = columns.get("r") if label is not None else None
+    draw_groups(panel, columns["eta"], columns["phi"], group, title=title, joined_along=along)
+    return save_figure(figure, path)
+
+
+def _draw_classes(cloud: PointCloud, target: Target, title: str, path: Path) -> Path:
+    columns = cloud.columns
+    highlight = columns.get(target.label, np.zeros(cloud.n_points, dtype=bool)).astype(np.float64)
+    pt = columns[target.pt] if target.pt is not None else np.ones(cloud.n_points)
     figure, (left, right) = new_figure(2, panel_size=(7.0, 5.2))
-    draw_pileup(left, columns["eta"], columns["phi"], columns["pt"], highlight, title=title)
-    scored = np.where(columns["is_scored"], highlight, np.nan)
+    draw_pileup(left, columns["eta"], columns["phi"], pt, highlight, title=title)
+    scored = np.where(columns[target.selection], highlight, np.nan) if target.selection else highlight
     draw_pileup(
         right,
         columns["eta"],
         columns["phi"],
-        columns["pt"],
+        pt,
         scored,
-        title="scored neutral particles",
-        colorbar="leading collision" if "is_leading" in columns else "",
+        title=f"scored: {target.scored}",
+        colorbar=target.label_names[1] if target.label in columns else "",
     )
     return save_figure(figure, path)

@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from hepdata.pipeline.event import EventSource
 from hepdata.pipeline.split import ShardPlan, SplitRule
 from hepdata.pipeline.staging import fingerprint
 from hepdata.progress import Progress, Silent
-from hepdata.storage.manifest import FORMAT_VERSION, FileFormat, SourceFile, describe_schema
+from hepdata.storage.manifest import FORMAT_VERSION, FileFormat, SourceFile
 from hepdata.storage.software import list_software
 
 
@@ -52,7 +52,7 @@ def identify(
     }
     decisive = {
         **configuration,
-        "schema": describe_schema(source.schema),
+        "schema": asdict(source.schema),
         "sources": [file.model_dump() for file in sources],
         "file_format": file_format,
         "format_version": FORMAT_VERSION,

@@ -5,11 +5,12 @@ Axes: N points, E pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from hepdata.cloud import PairList, PointCloud
+from hepdata.schema import Column
 
 # Nothing is measured beyond: η = 20 is 4e-9 rad from the beam.
 MAX_ABS_ETA = 20.0
@@ -17,12 +18,13 @@ REBUILD = "build the dataset again from its source"
 Problem = tuple[str, str]
 
 
-def check_cloud(cloud: PointCloud, n_points: int) -> Iterator[Problem]:
+def check_cloud(cloud: PointCloud, n_points: int, columns: Sequence[Column] = ()) -> Iterator[Problem]:
     """Everything that can be told from the cloud alone.
 
     Args:
         cloud: As read.
         n_points: What the index says it has.
+        columns: What the schema says of its columns.
 
     Yields:
         Problem and remedy.
@@ -34,6 +36,7 @@ def check_cloud(cloud: PointCloud, n_points: int) -> Iterator[Problem]:
         return
     yield from _check_numbers(cloud)
     yield from _check_ids(cloud)
+    yield from _check_classes(cloud, columns)
     yield from _check_labels(cloud)
     for name, pairs in (("pos", cloud.positives), ("neg", cloud.negatives)):
         if pairs is not None:
@@ -62,8 +65,13 @@ def _check_ids(cloud: PointCloud) -> Iterator[Problem]:
             yield f"{name} is not unique", f"the source holds points twice; {REBUILD}"
     if "particle_id" in cloud.columns and (cloud.particle_id < 0).any():
         yield "negative particle_id", REBUILD
-    if "pid_class" in cloud.columns and ((cloud.pid_class < 0) | (cloud.pid_class > 7)).any():
-        yield "pid_class outside 0 … 7", REBUILD
+
+
+def _check_classes(cloud: PointCloud, columns: Sequence[Column]) -> Iterator[Problem]:
+    for column in columns:
+        values = cloud.columns[column.name]
+        if column.n_classes and ((values < 0) | (values >= column.n_classes)).any():
+            yield f"{column.name} outside 0 … {column.n_classes - 1}", REBUILD
 
 
 def _check_labels(cloud: PointCloud) -> Iterator[Problem]:

@@ -10,14 +10,14 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hepdata.errors import InputError
-from hepdata.schema import Column, ModelInput, Schema, Task
+from hepdata.schema import Column, ModelInput, Schema, Target
+from hepdata.storage.old_schema import complete_schema
 from hepdata.storage.place import Place, open_place
 from hepdata.storage.statistics import Statistics, add_up
 
@@ -75,33 +75,17 @@ class ShardRecord(_Record):
     rows_per_part: list[int] = []
 
 
-class ColumnRecord(_Record):
-    """One variable: see `hepdata.schema.Column`."""
-
-    name: str
-    dtype: str
-    unit: str
-    meaning: str
-    is_label: bool = False
-
-
-class InputRecord(_Record):
-    """A column as the model sees it: multiplied by `scale`."""
-
-    column: str
-    scale: float
-
-
 class Manifest(_Record):
     """Everything about a dataset.
 
     Attributes:
         format_version: Version of the layout on disk.
-        task: "tracking" or "pileup".
+        task: Name of the task.
         file_format: "parquet" or "hdf5".
         columns: Every stored list column.
-        features: Model features in order, with the scale that the loader applies.
-        coordinates: Model coordinates in order, likewise.
+        features: Features of a model in order, unless its settings say otherwise.
+        coordinates: Coordinates of a model, likewise.
+        target: What a model is to learn; manifests of formats 1 and 2 do not say it.
         has_pairs: Whether pair lists are stored.
         configuration: The full configuration of the build.
         software: Package versions that made the files.
@@ -112,11 +96,12 @@ class Manifest(_Record):
     """
 
     format_version: int
-    task: Task
+    task: str
     file_format: FileFormat
-    columns: list[ColumnRecord]
-    features: list[InputRecord]
-    coordinates: list[InputRecord]
+    columns: list[Column]
+    features: list[ModelInput]
+    coordinates: list[ModelInput]
+    target: Target | None = None
     has_pairs: bool
     configuration: dict[str, object]
     software: dict[str, str]
@@ -127,11 +112,14 @@ class Manifest(_Record):
 
     def as_schema(self) -> Schema:
         """Columns, features and coordinates as the rest of the package knows them."""
-        return Schema(
-            task=self.task,
-            columns=tuple(Column(**column.model_dump()) for column in self.columns),
-            features=tuple(ModelInput(entry.column, entry.scale) for entry in self.features),
-            coordinates=tuple(ModelInput(entry.column, entry.scale) for entry in self.coordinates),
+        return complete_schema(
+            Schema(
+                task=self.task,
+                columns=tuple(self.columns),
+                features=tuple(self.features),
+                coordinates=tuple(self.coordinates),
+                target=self.target,
+            )
         )
 
     def statistics(self, split: str | None = None) -> Statistics:
@@ -201,15 +189,6 @@ def name_shard(split: str, number: int, total: int) -> str:
     return f"{split}-{number:05d}-of-{total:05d}.parquet"
 
 
-def describe_schema(schema: Schema) -> dict[str, list[dict[str, object]]]:
-    """The schema's part of a manifest."""
-    return {
-        "columns": [asdict(column) for column in schema.columns],
-        "features": [asdict(entry) for entry in schema.features],
-        "coordinates": [asdict(entry) for entry in schema.coordinates],
-    }
-
-
 def make_manifest(
     *,
     schema: Schema,
@@ -227,15 +206,15 @@ def make_manifest(
     """
     from hepdata.storage.software import list_software
 
-    parts = describe_schema(schema)
     shards = [shard for name in splits for shard in splits[name] if shard.rows]
     return Manifest(
         format_version=FORMAT_VERSION,
         task=schema.task,
         file_format=file_format,
-        columns=[ColumnRecord.model_validate(column) for column in parts["columns"]],
-        features=[InputRecord.model_validate(entry) for entry in parts["features"]],
-        coordinates=[InputRecord.model_validate(entry) for entry in parts["coordinates"]],
+        columns=list(schema.columns),
+        features=list(schema.features),
+        coordinates=list(schema.coordinates),
+        target=schema.target,
         has_pairs=any(shard.has_pairs for shard in shards),
         configuration=dict(configuration),
         software=list_software(),

@@ -137,7 +137,7 @@ def _check_clouds(
             except InputError as error:
                 yield Finding(shard.name, f"event {event_id}, sector {sector}", error.found, error.remedy)
                 continue
-            for problem, remedy in check_cloud(cloud, int(entry["n_points"])):
+            for problem, remedy in check_cloud(cloud, int(entry["n_points"]), schema.columns):
                 yield Finding(shard.name, name_cloud(cloud), problem, remedy)
             yield from _check_repetition(cloud, split, shard, seen)
             counted.append(count_cloud(cloud))

@@ -12,7 +12,8 @@ from hepdata.progress import Progress
 from hept.checkpoint import TrainedModel, build_network
 from hept.compare.plan import Trial
 from hept.compare.store import Result
-from hept.evaluation.evaluator import evaluate, make_objective, open_split, score_split
+from hept.evaluation.evaluator import evaluate, open_split, score_split
+from hept.objective import make_objective
 from hept.run_data import open_training_data
 from hept.run_folder import RESUME
 from hept.training.trainer import fit
@@ -52,8 +53,10 @@ def _score_untrained(trial: Trial, dataset: Dataset, progress: Progress) -> Resu
     config = trial.config
     data = open_training_data(config, dataset.place.location)
     torch.manual_seed(config.seed)
-    network = build_network(config, data.features, data.coords)
-    data.prepare(network)
-    model = TrainedModel(network, config.task, data.features, data.coords, config, "random")
+    objective = make_objective(data.target, config.loss)
+    network = build_network(config.model, data.features, data.coords, is_embedding=objective.is_embedding)
+    model = TrainedModel(
+        network, config.task, data.target.objective, data.features, data.coords, config, "random"
+    )
     loader = open_split(model, dataset, "test", pairs=dataset.manifest.has_pairs)
-    return score_split(network, loader, make_objective(config), progress=progress) | {"epochs": 0.0}
+    return score_split(network, loader, objective, progress=progress) | {"epochs": 0.0}

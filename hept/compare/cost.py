@@ -16,23 +16,22 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hepdata.loader.batch import Batch
 from hept.attention.clouds import Clouds
-from hept.checkpoint import build_network
+from hept.checkpoint import build_network, find_periods
 from hept.compare.memory import peak_gigabytes
 from hept.compare.store import Result
 from hept.config import TrainConfig
-from hept.evaluation.evaluator import make_objective
 from hept.network import Network, count_parameters
+from hept.objective import Objective, make_objective
+from hept.run_data import TrainingData
 from hept.systems.catalog import find_system
 from hept.systems.neighbors import find_neighbors
 
 
-def measure_cost(
-    config: TrainConfig, features: list[str], coords: list[str], batch: Batch, repeats: int
-) -> Result:
+def measure_cost(config: TrainConfig, data: TrainingData, batch: Batch, repeats: int) -> Result:
     """Measure a freshly drawn network on one batch; the clock does not care what it has learned."""
-    torch.manual_seed(config.seed)
-    network = build_network(config, features, coords).to(batch.features.device)
-    train, infer = training_step(network, config, batch), inference(network, batch)
+    network, objective = draw_network(config, data)
+    network.to(batch.features.device)
+    train, infer = training_step(network, objective, batch), inference(network, batch)
     device = batch.features.device
     counter = FlopCounterMode(display=False)
     network.eval()
@@ -48,13 +47,20 @@ def measure_cost(
         "train_gb": peak_gigabytes(train, device),
     }
     if find_system(config.model.kind).has_static_graph:
-        result["graph_ms"] = 1000 * median_seconds(graph_building(config, batch), repeats)
+        result["graph_ms"] = 1000 * median_seconds(graph_building(config, data, batch), repeats)
     return result
 
 
-def training_step(network: Network, config: TrainConfig, batch: Batch) -> Callable[[], object]:
+def draw_network(config: TrainConfig, data: TrainingData) -> tuple[Network, Objective]:
+    """An untrained network for a dataset, and what it would be trained for."""
+    torch.manual_seed(config.seed)
+    objective = make_objective(data.target, config.loss, only_metric=True)
+    network = build_network(config.model, data.features, data.coords, is_embedding=objective.is_embedding)
+    return network, objective
+
+
+def training_step(network: Network, objective: Objective, batch: Batch) -> Callable[[], object]:
     """Forward pass, loss and gradients of one batch."""
-    objective = make_objective(config, only_metric=True)
 
     def step() -> None:
         network.train()
@@ -78,12 +84,13 @@ def inference(network: nn.Module, batch: Batch) -> Callable[[], Tensor]:
     return run
 
 
-def graph_building(config: TrainConfig, batch: Batch) -> Callable[[], object]:
+def graph_building(config: TrainConfig, data: TrainingData, batch: Batch) -> Callable[[], object]:
     """The nearest neighbours in (η, φ) that the system needs before it runs."""
+    periods = find_periods(data.coords[:2])
 
     def run() -> object:
         clouds = Clouds.from_offsets(batch.offsets, len(batch.features))
-        return find_neighbors(batch.coords[:, :2], clouds, config.model.n_neighbors, is_phi_periodic=True)
+        return find_neighbors(batch.coords[:, :2], clouds, config.model.n_neighbors, periods=periods)
 
     return run
 

@@ -11,24 +11,23 @@ import torch
 
 from hepdata.loader.batch import Batch
 from hept.attention.layer import HEPTAttention
-from hept.checkpoint import build_network
+from hept.compare.cost import draw_network
 from hept.compare.store import Result
 from hept.config import TrainConfig
-from hept.evaluation.evaluator import make_objective
 from hept.network import Network
+from hept.objective import Objective
+from hept.run_data import TrainingData
 
 
-def measure_latency(
-    config: TrainConfig, features: list[str], coords: list[str], batch: Batch, repeats: int
-) -> Result:
+def measure_latency(config: TrainConfig, data: TrainingData, batch: Batch, repeats: int) -> Result:
     """Milliseconds of each part, medians over repeats after one to warm up."""
-    torch.manual_seed(config.seed)
-    network = build_network(config, features, coords).to(batch.features.device)
-    runs = [_one_run(network, config, batch) for _ in range(repeats + 1)][1:]
+    network, objective = draw_network(config, data)
+    network.to(batch.features.device)
+    runs = [_one_run(network, objective, batch) for _ in range(repeats + 1)][1:]
     return {name: 1000 * statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
-def _one_run(network: Network, config: TrainConfig, batch: Batch) -> Result:
+def _one_run(network: Network, objective: Objective, batch: Batch) -> Result:
     network.eval()
     with torch.inference_mode(), _time_attention(network) as attention:
         begun = time.perf_counter()
@@ -37,7 +36,6 @@ def _one_run(network: Network, config: TrainConfig, batch: Batch) -> Result:
     result = {"test_attention": attention[0], "test_other": total - attention[0]}
     network.train()
     network.zero_grad(set_to_none=True)
-    objective = make_objective(config, only_metric=True)
     with _time_attention(network) as attention:
         begun = time.perf_counter()
         out = network(batch.features, batch.coords, batch.offsets)

@@ -5,6 +5,7 @@ Rows are names of the catalog; AP@k and AUC are in percent, times in ms on a Qua
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 PaperSet = Literal["Tracking-6k", "Tracking-60k", "Pileup-10k"]
@@ -104,11 +105,14 @@ def find_comparable(task: str, points_per_cloud: float) -> PaperSet | None:
     return None
 
 
-def nearest_set(task: str, points_per_cloud: float) -> PaperSet:
-    """The set of the paper whose argument applies, comparable or not."""
-    if task == "pileup":
-        return "Pileup-10k"
-    return "Tracking-6k" if points_per_cloud < 20_000 else "Tracking-60k"
+def nearest_set(task: str, points_per_cloud: float) -> PaperSet | None:
+    """The set of the paper whose argument applies, comparable or not; None for a task that it has not."""
+    distances = {
+        name: abs(math.log(max(points_per_cloud, 1) ** 2 / (least * most)))
+        for name, (of_task, least, most) in COMPARABLE.items()
+        if of_task == task
+    }
+    return min(distances, key=lambda name: distances[name], default=None)
 
 
 def accuracy_of(name: str, paper_set: PaperSet | None) -> float | None:

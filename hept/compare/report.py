@@ -121,7 +121,7 @@ def draw_accuracy(findings: Findings, tables: Sequence[ResultTable]) -> Figure:
         panel.legend(frameon=False)
     panel.set_yticks(range(len(names)), labels)
     panel.invert_yaxis()
-    panel.set_xlabel("AP@k, %" if findings.task == "tracking" else "AUC, %")
+    panel.set_xlabel(findings.metric_label)
     panel.set_title(f"{findings.points_per_cloud:,.0f} points per cloud", loc="left", fontsize=11, color=INK)
     return figure
 

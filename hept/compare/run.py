@@ -12,15 +12,16 @@ from hepdata.errors import JobError
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
-from hepdata.schema import Task
+from hepdata.schema import Target
 from hept.compare.accuracy import Interrupted, score_trial
 from hept.compare.cost import choose_device, measure_cost
 from hept.compare.latency import measure_latency
 from hept.compare.plan import ABLATIONS, Budget, Trial, plan_accuracy, plan_sensitivity, plan_trial
 from hept.compare.scaling import SCALING_MODELS, ScalingLimits, list_sizes, may_go_on, measure_size
 from hept.compare.store import Result, ResultStore
-from hept.config import TrainConfig
+from hept.config import LossConfig, TrainConfig
 from hept.dataset_checks import check_split
+from hept.objective import Objective, make_objective
 from hept.run_data import TrainingData, open_training_data
 
 
@@ -49,6 +50,7 @@ class Findings:
 
     Attributes:
         task: Of the dataset.
+        target: Of the dataset: what was learned.
         source: Where the dataset is.
         points_per_cloud: Mean of the dataset.
         settings: What was asked for.
@@ -61,7 +63,8 @@ class Findings:
         is_stopped: Whether the user stopped it before the end.
     """
 
-    task: Task
+    task: str
+    target: Target
     source: str
     points_per_cloud: float
     settings: ComparisonSettings
@@ -74,9 +77,19 @@ class Findings:
     is_stopped: bool = False
 
     @property
+    def objective(self) -> Objective:
+        """What the systems were trained for."""
+        return make_objective(self.target, LossConfig())
+
+    @property
     def metric(self) -> str:
         """The score of the paper's tables."""
-        return "ap@0.9" if self.task == "tracking" else "auc"
+        return self.objective.metric
+
+    @property
+    def metric_label(self) -> str:
+        """What tables and figures call it."""
+        return f"{self.objective.metric_label}, %"
 
 
 def run_comparison(
@@ -102,17 +115,23 @@ def run_comparison(
         InputError: The dataset does not fit the settings, or a split is empty.
     """
     check_split(dataset, "test")
-    counts = dataset.manifest.statistics()
+    counts, data = dataset.manifest.statistics(), open_training_data(base, dataset.place.location)
     comparison = _Comparison(
         dataset,
         base,
         settings,
         out,
         ResultStore(out / "results"),
-        open_training_data(base, dataset.place.location),
+        data,
         progress,
         announce,
-        Findings(base.task, str(dataset.place.location), counts.n_points / counts.n_clouds, settings),
+        Findings(
+            base.task,
+            data.target,
+            str(dataset.place.location),
+            counts.n_points / counts.n_clouds,
+            settings,
+        ),
     )
     try:
         comparison.run()
@@ -183,9 +202,7 @@ class _Comparison:
         fingerprint = trial.fingerprint(f"{self.dataset.fingerprint} {self._machine()}")
         found = self.store.get("cost", trial.key, fingerprint)
         if found is None:
-            found = measure_cost(
-                trial.config, self.data.features, self.data.coords, self._batch(), self.settings.repeats
-            )
+            found = measure_cost(trial.config, self.data, self._batch(), self.settings.repeats)
             self.store.put("cost", trial.key, fingerprint, found)
             self.announce(
                 f"timing {trial.key}: train {found['train_ms']:.0f} ms, test {found['test_ms']:.0f} ms"
@@ -197,9 +214,7 @@ class _Comparison:
         fingerprint = trial.fingerprint(f"{self.dataset.fingerprint} {self._machine()}")
         found = self.store.get("latency", "hept", fingerprint)
         if found is None:
-            found = measure_latency(
-                trial.config, self.data.features, self.data.coords, self._batch(), self.settings.repeats
-            )
+            found = measure_latency(trial.config, self.data, self._batch(), self.settings.repeats)
             self.store.put("latency", "hept", fingerprint, found)
         return found
 
@@ -220,9 +235,11 @@ class _Comparison:
 
     def _batch(self) -> Batch:
         """The first cloud of the test split."""
-        data = self.base.data
         loader = self.dataset["test"].loader(
-            1, features=data.features, coords=data.coords, pairs=self.base.task == "tracking"
+            1,
+            features=self.data.features,
+            coords=self.data.coords,
+            pairs=self.findings.objective.needs_pairs,
         )
         return next(iter(loader)).to(choose_device())
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from hepdata.schema import PILEUP
+from hept.checkpoint import find_periods
 from hept.compare.cost import choose_device, median_seconds
 from hept.compare.memory import available_gigabytes, peak_gigabytes
 from hept.compare.store import Result
@@ -16,7 +18,16 @@ from hept.systems.frame import Frame
 from hept.systems.registry import build_model
 
 SCALING_MODELS = ("hept", "flatformer", "performer", "smyrf", "gcn")
-PILEUP_FRAME = Frame(8, 4, 1, n_regions=140, head="classification", n_classes=8, class_feature=7)
+PILEUP_FRAME = Frame(
+    len(PILEUP.features),
+    len(PILEUP.coordinates),
+    1,
+    n_regions=140,
+    head="classification",
+    n_classes=PILEUP.features[-1].n_classes,
+    class_feature=len(PILEUP.features) - 1,
+    periods=find_periods(PILEUP.coordinates),
+)
 # Twice the points take about twice the memory; with a margin, as graphs and buffers grow in steps.
 GROWTH = 2.5
 

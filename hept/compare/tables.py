@@ -57,7 +57,6 @@ def make_tables(findings: Findings) -> list[ResultTable]:
 def tabulate_accuracy(findings: Findings) -> ResultTable:
     """Table 1."""
     paper = find_comparable(findings.task, findings.points_per_cloud)
-    score = "AP@k, %" if findings.task == "tracking" else "AUC, %"
     rows: list[list[Cell]] = []
     for name in findings.settings.models:
         found = findings.accuracy.get(name)
@@ -67,7 +66,7 @@ def tabulate_accuracy(findings: Findings) -> ResultTable:
     return ResultTable(
         "accuracy",
         f"Table 1. Predictive performance on {findings.source}",
-        ["system", score, f"paper, {paper or 'no comparable set'}", "epochs trained"],
+        ["system", findings.metric_label, f"paper, {paper or 'no comparable set'}", "epochs trained"],
         rows,
         list(_notes(findings)),
     )
@@ -134,11 +133,10 @@ def tabulate_ablation(findings: Findings) -> ResultTable:
         found = findings.accuracy.get(name)
         ours = None if found is None else 100 * found[findings.metric]
         rows.append([find_system(name).label, ours, ABLATION[name] if is_comparable else None])
-    score = "AP@k, %" if findings.task == "tracking" else "AUC, %"
     return ResultTable(
         "ablation",
         "Table 3. Ablation of HEPT",
-        ["variant", score, "paper, Tracking-60k"],
+        ["variant", findings.metric_label, "paper, Tracking-60k"],
         rows,
         ["* queries tied to keys."],
     )

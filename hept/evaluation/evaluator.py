@@ -8,29 +8,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from hepdata.errors import InputError
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset, open_dataset
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
 from hept.checkpoint import TrainedModel, load_model
-from hept.config import TrainConfig
-from hept.dataset_checks import check_labels, check_split, check_task, input_names
-from hept.objective import PT_THRESHOLDS, Objective, PileupObjective, TrackingObjective
-
-
-def make_objective(config: TrainConfig, *, only_metric: bool = False) -> Objective:
-    """The loss and metrics of a configuration; `only_metric` keeps what chooses the best epoch."""
-    loss = config.loss
-    if config.task == "pileup":
-        return PileupObjective(alpha=loss.alpha, gamma=loss.gamma, with_cleaning=not only_metric)
-    return TrackingObjective(
-        tau=loss.tau,
-        similarity=loss.similarity,
-        random_negatives=loss.random_negatives,
-        pt_min=loss.pt_min,
-        pt_thresholds=PT_THRESHOLDS[:1] if only_metric else PT_THRESHOLDS,
-    )
+from hept.dataset_checks import check_fit, check_labels, check_split, check_task, find_target
+from hept.objective import Objective, make_objective
 
 
 def evaluate(
@@ -49,8 +33,9 @@ def evaluate(
         progress: Listener.
 
     Returns:
-        `loss`; tracking: `ap@0.9`, `ap@0.5`, `ap@0`, `precision19@…`, `recall19@…`, means over clouds;
-        pileup: `auc` (average precision), `roc_auc`, `f1`, pooled and `…_per_cloud`; `n_clouds`.
+        `loss`; pairs: `ap@0.9`, `ap@0.5`, `ap@0`, `precision19@…`, `recall19@…`, means over clouds;
+        classification: `auc` (average precision), `roc_auc`, `f1`, pooled and `…_per_cloud`; `n_clouds`;
+        and the further figures of merit that the dataset's target names.
 
     Raises:
         InputError: Model and dataset do not fit, or the split is empty.
@@ -59,7 +44,7 @@ def evaluate(
     opened = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
     check_labels(opened, needs_pairs=False)
     loader = open_split(trained, opened, split, pairs=opened.manifest.has_pairs)
-    objective = make_objective(trained.config)
+    objective = make_objective(find_target(opened), trained.config.loss)
     return score_split(trained.network, loader, objective, progress=progress)
 
 
@@ -67,24 +52,12 @@ def open_split(trained: TrainedModel, dataset: Dataset, split: str, *, pairs: bo
     """One cloud at a time, with the inputs that the model was trained on.
 
     Raises:
-        InputError: Wrong task, an empty split, or a feature that the dataset lacks.
+        InputError: Wrong task, an empty split, or a dataset that does not store the model's inputs.
     """
-    check_task(dataset, trained.task, f"the model {trained.source}")
+    check_task(dataset, trained.task, f"the model {trained.source}", objective=trained.objective)
     check_split(dataset, split)
-    known = {column.name for column in dataset.schema.columns}
-    for name in [*trained.features, *trained.coords]:
-        if name not in known:
-            raise InputError(
-                dataset.place.location,
-                found=f"no column {name!r}",
-                expected=f"the feature {name!r}, which the model {trained.source} was trained on",
-                remedy="build the dataset with it (cells give cluster features), or train on this dataset",
-            )
-    default_features, default_coords = input_names(dataset.schema)
-    # The default lists may name a column twice with different scales, which a list of names cannot.
-    features = None if trained.features == default_features else trained.features
-    coords = None if trained.coords == default_coords else trained.coords
-    return dataset[split].loader(1, features=features, coords=coords, pairs=pairs)
+    check_fit(dataset, trained.features, trained.coords, whose=f"the model {trained.source}")
+    return dataset[split].loader(1, features=trained.features, coords=trained.coords, pairs=pairs)
 
 
 def score_split(
@@ -99,7 +72,7 @@ def score_split(
     scores = objective.scores()
     losses: list[float] = []
     for out, batch in embed(network, loader, progress=progress, device=device):
-        has_truth = batch.positives is not None or loader.split.manifest.task == "pileup"
+        has_truth = batch.positives is not None or not objective.needs_pairs
         if has_truth and objective.count(batch):
             losses.append(float(objective.loss(out, batch, normaliser=None, generator=None)))
         scores.add(out, batch)

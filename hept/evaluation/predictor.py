@@ -1,8 +1,8 @@
 """Apply a trained model: a dataset enters, a Parquet table with one row a point leaves.
 
-Columns: `event_id`, `sector`, the point's number in the source (`hit_id` or `index_in_source`); for
-tracking its `embedding` and `track` (−1 for none), for pileup its `score`, the probability of the leading
-collision.
+Columns: `event_id`, `sector`, the point's number in the source (`hit_id` or `index_in_source`, as the dataset
+names it); where the model embeds, the point's `embedding` and `track` (−1 for none); where it classifies, its
+`score`, the probability of the label.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress, Silent
 from hepdata.storage.atomic import write_atomically
 from hept.checkpoint import TrainedModel
+from hept.dataset_checks import find_target
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.evaluator import embed, open_split
-
-SOURCE_COLUMN = {"tracking": "hit_id", "pileup": "index_in_source"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Prediction:
         out: The Parquet file.
         n_clouds: Clouds in it.
         n_points: Rows.
-        n_tracks: Tracks found (tracking).
+        n_tracks: Tracks found, where the model embeds.
     """
 
     out: Path
@@ -68,44 +67,42 @@ def predict(
     """
     splits = [split] if split is not None else [name for name in dataset.splits if len(dataset[name])]
     loaders = [open_split(trained, dataset, name) for name in splits or dataset.splits[:1]]
-    layout = _layout(trained)
+    point_id = find_target(dataset).point_id
+    layout = _layout(point_id, is_embedding=trained.is_embedding)
     listener = progress or Silent()
     listener.start("predicting", sum(len(loader) for loader in loaders), "cloud")
     n_clouds = n_points = n_tracks = 0
     with write_atomically(out) as file, pq.ParquetWriter(file, layout, compression="zstd") as writer:
         for loader in loaders:
             for result, batch in embed(trained.network, loader):
-                table = _rows(trained, result, batch, clustering or Clustering(), layout)
+                table = _rows(result, batch, clustering or Clustering(), layout)
                 writer.write_table(table)
                 n_clouds, n_points = n_clouds + 1, n_points + len(table)
-                if trained.task == "tracking" and len(table):
+                if trained.is_embedding and len(table):
                     n_tracks += 1 + int(table["track"].to_numpy().max())
                 listener.advance(1)
     listener.finish()
     return Prediction(out, n_clouds, n_points, n_tracks)
 
 
-def _layout(trained: TrainedModel) -> pa.Schema:
-    point = SOURCE_COLUMN[trained.task]
+def _layout(point_id: str, *, is_embedding: bool) -> pa.Schema:
     answer = (
         [("embedding", pa.list_(pa.float32())), ("track", pa.int64())]
-        if trained.task == "tracking"
+        if is_embedding
         else [("score", pa.float32())]
     )
-    return pa.schema([("event_id", pa.int64()), ("sector", pa.int32()), (point, pa.int32()), *answer])
+    return pa.schema([("event_id", pa.int64()), ("sector", pa.int32()), (point_id, pa.int32()), *answer])
 
 
-def _rows(
-    trained: TrainedModel, out: Tensor, batch: Batch, clustering: Clustering, layout: pa.Schema
-) -> pa.Table:
+def _rows(out: Tensor, batch: Batch, clustering: Clustering, layout: pa.Schema) -> pa.Table:
     """The rows of one cloud."""
     n = batch.n_points
     columns: list[object] = [
         np.full(n, int(batch.event_id[0])),
         np.full(n, int(batch.sector[0])),
-        batch.columns[SOURCE_COLUMN[trained.task]].cpu().numpy(),
+        batch.columns[layout.names[2]].cpu().numpy(),
     ]
-    if trained.task == "tracking":
+    if "embedding" in layout.names:
         embeddings = out.float().cpu().numpy()
         width = embeddings.shape[1]
         offsets = pa.array(np.arange(0, n * width + 1, width, dtype=np.int32))

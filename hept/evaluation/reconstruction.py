@@ -9,8 +9,10 @@ import numpy as np
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
 from hept.checkpoint import TrainedModel
+from hept.dataset_checks import find_target
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.evaluator import embed, open_split
+from hept.evaluation.truth import list_truth
 from hept.metrics.tracks import Rates, match_tracks, trackml_score
 
 PT_MIN = 0.9
@@ -47,15 +49,12 @@ def reconstruct(
     Raises:
         InputError: Model and dataset do not fit.
     """
+    target = find_target(dataset)
     matches, scores = [], []
     for out, batch in embed(trained.network, open_split(trained, dataset, split), progress=progress):
-        columns = {name: values.cpu().numpy() for name, values in batch.columns.items()}
         track = cluster(out.double().cpu().numpy(), **asdict(clustering))
-        particle = columns["particle_id"]
-        matches.append(
-            match_tracks(
-                track, particle, columns["pt"], columns["particle_eta"], columns["is_reconstructable"]
-            )
-        )
+        truth = list_truth(batch, target)
+        matches.append(match_tracks(track, *truth))
+        particle = truth[0]
         scores.append(trackml_score(track, particle, (particle != 0).astype(np.float64)))
     return Reconstruction(Rates(tuple(matches)), float(np.nanmean(scores)) if scores else float("nan"))

@@ -14,11 +14,15 @@ from hepdata.errors import InputError
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress, Silent
+from hepdata.schema import Target
 from hepdata.storage.atomic import write_atomically
 from hept.checkpoint import TrainedModel
+from hept.dataset_checks import find_target
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.evaluator import embed, open_split
+from hept.evaluation.truth import list_truth
 from hept.metrics.tracks import Rates, TrackMatch, match_tracks
+from hept.pairs_objective import select_points
 
 FILE = "clustering.json"
 # Multiples of the median distance of a hit to the nearest hit of its own particle.
@@ -51,21 +55,22 @@ def tune_clustering(
     between a hit and the nearest hit of its particle.
 
     Raises:
-        InputError: Not a tracking model, or the dataset does not fit.
+        InputError: Not a model that embeds, or the dataset does not fit.
     """
-    if trained.task != "tracking":
+    if not trained.is_embedding:
         raise InputError(
             trained.source,
-            found="a pileup model",
-            expected="a tracking model: pileup has no tracks",
-            remedy="give a model trained on a tracking dataset",
+            found=f"a {trained.task} model, which classifies points",
+            expected="a model whose embeddings are clustered",
+            remedy="give a model trained on pairs, for instance on a tracking dataset",
         )
+    target = find_target(dataset)
     loader = open_split(trained, dataset, split)
     clouds = [
         (out.double().cpu().numpy(), batch)
         for (out, batch), _ in zip(embed(trained.network, loader), range(max_clouds), strict=False)
     ]
-    scale = _typical_distance(clouds)
+    scale = _typical_distance(clouds, target)
     candidates = [
         Clustering("dbscan", float(step * scale), min_points) for step in STEPS for min_points in MIN_POINTS
     ]
@@ -74,34 +79,30 @@ def tune_clustering(
     listener.start("clustering", len(candidates), "trial")
     trials = []
     for candidate in candidates:
-        trials.append(_try(candidate, clouds))
+        trials.append(_try(candidate, clouds, target))
         listener.advance(1, f"double majority {trials[-1].efficiency:.3f}")
     listener.finish()
     return sorted(trials, key=lambda trial: -trial.efficiency)
 
 
-def find_tracks(embeddings: NDArray[np.floating], batch: Batch, clustering: Clustering) -> TrackMatch:
+def find_tracks(
+    embeddings: NDArray[np.floating], batch: Batch, target: Target, clustering: Clustering
+) -> TrackMatch:
     """Cluster one cloud and compare with its particles."""
-    return match_tracks(
-        cluster(embeddings, **asdict(clustering)),
-        *(
-            batch.columns[name].cpu().numpy()
-            for name in ("particle_id", "pt", "particle_eta", "is_reconstructable")
-        ),
-    )
+    return match_tracks(cluster(embeddings, **asdict(clustering)), *list_truth(batch, target))
 
 
-def _try(candidate: Clustering, clouds: Iterable[tuple[NDArray[np.float64], Batch]]) -> Trial:
-    rates = Rates(tuple(find_tracks(embeddings, batch, candidate) for embeddings, batch in clouds))
+def _try(candidate: Clustering, clouds: Iterable[tuple[NDArray[np.float64], Batch]], target: Target) -> Trial:
+    rates = Rates(tuple(find_tracks(embeddings, batch, target, candidate) for embeddings, batch in clouds))
     summary = rates.summary(PT_MIN)
     return Trial(candidate, summary["efficiency_double_majority"], summary)
 
 
-def _typical_distance(clouds: Sequence[tuple[NDArray[np.float64], Batch]]) -> float:
+def _typical_distance(clouds: Sequence[tuple[NDArray[np.float64], Batch]], target: Target) -> float:
     nearest: list[float] = []
     for embeddings, batch in clouds:
-        particle = batch.particle_id.cpu().numpy()
-        wanted = batch.is_reconstructable.cpu().numpy() & (batch.pt.cpu().numpy() > PT_MIN)
+        particle = batch.columns[target.label].cpu().numpy()
+        wanted = select_points(batch, target, PT_MIN).cpu().numpy()
         for label in np.unique(particle[wanted]):
             hits = embeddings[particle == label]
             distance = np.linalg.norm(hits[:, None] - hits, axis=2)

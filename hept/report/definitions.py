@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 DEFINITIONS: dict[str, str] = {
-    "loss": "The training loss on this split, without random negatives (tracking: InfoNCE; pileup: focal).",
+    "loss": "The training loss on this split, without random negatives (pairs: InfoNCE; classes: focal).",
     "ap": "AP@k: of a hit's k nearest hits in embedding space, the part from its particle, where k is the "
     "number of other hits of that particle; mean over reconstructable hits above the pT in GeV after the @.",
     "precision19": "Of a hit's 19 nearest hits, the part from its particle.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,6 +14,8 @@ from torch import Tensor
 from hepdata.loader.batch import Batch
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure, share_view
 from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
+from hepdata.schema import Target
+from hept.classification_objective import select_scored
 from hept.evaluation.clustering import Clustering, cluster
 from hept.metrics.classification import Classification
 from hept.metrics.tracks import Rates
@@ -60,18 +63,19 @@ def draw_efficiencies(rates: Rates) -> Figure:
     return figure
 
 
-def draw_tracking_event(
-    out: Tensor, batch: Batch, clustering: Clustering, *, pt_shown: float = 0.5
+def draw_embedded_event(
+    out: Tensor, batch: Batch, target: Target, clustering: Clustering, *, pt_shown: float = 0.5
 ) -> Figure:
     """True and found tracks of one cloud, side by side; soft particles are faint."""
-    columns: dict[str, NDArray[np.generic]] = {name: v.cpu().numpy() for name, v in batch.columns.items()}
-    eta, phi = batch.columns["eta"].cpu().numpy(), batch.columns["phi"].cpu().numpy()
-    particle = batch.particle_id.cpu().numpy()
-    is_shown = batch.pt.cpu().numpy() > pt_shown
-    outwards = np.asarray(columns["r"], dtype=np.float64) + np.abs(np.asarray(columns["z"], dtype=np.float64))
+    columns: dict[str, NDArray[Any]] = {name: v.cpu().numpy() for name, v in batch.columns.items()}
+    eta, phi, particle = columns["eta"], columns["phi"], columns[target.label]
+    is_shown = np.ones(len(eta), dtype=bool) if target.pt is None else columns[target.pt] > pt_shown
+    outwards = None
+    if {"r", "z"} <= set(columns):
+        outwards = columns["r"].astype(np.float64) + np.abs(columns["z"].astype(np.float64))
     found = name_by_majority(cluster(out.double().cpu().numpy(), **asdict(clustering)), particle)
     figure, panels = new_figure(2)
-    title = f"true tracks, pT > {pt_shown} GeV"
+    title = "true tracks" if target.pt is None else f"true tracks, pT > {pt_shown} GeV"
     draw_groups(panels[0], eta, phi, np.where(is_shown, particle, 0), title=title, joined_along=outwards)
     draw_groups(
         panels[1], eta, phi, np.where(is_shown, found, 0), title="found tracks", joined_along=outwards
@@ -80,14 +84,16 @@ def draw_tracking_event(
     return figure
 
 
-def draw_pileup_event(out: Tensor, batch: Batch) -> Figure:
-    """Truth and score of the scored particles of one cloud, side by side."""
-    eta, phi, pt = (batch.columns[name].cpu().numpy() for name in ("eta", "phi", "pt"))
-    is_scored = batch.is_scored.cpu().numpy()
-    truth = np.where(is_scored, batch.is_leading.cpu().numpy().astype(float), np.nan)
+def draw_scored_event(out: Tensor, batch: Batch, target: Target) -> Figure:
+    """Truth and score of the scored points of one cloud, side by side."""
+    eta, phi, label = (batch.columns[name].cpu().numpy() for name in ("eta", "phi", target.label))
+    pt = np.ones(len(eta)) if target.pt is None else batch.columns[target.pt].cpu().numpy()
+    is_scored = select_scored(batch, target).cpu().numpy()
+    truth = np.where(is_scored, label.astype(float), np.nan)
     score = np.where(is_scored, out.reshape(-1).double().sigmoid().cpu().numpy(), np.nan)
+    name = target.label_names[1]
     figure, panels = new_figure(2)
-    draw_pileup(panels[0], eta, phi, pt, truth, title="neutral particles: truth", colorbar="leading")
+    draw_pileup(panels[0], eta, phi, pt, truth, title=f"{target.scored}: truth", colorbar=name)
     draw_pileup(panels[1], eta, phi, pt, score, title="the model's score", colorbar="score")
     share_view(panels)
     return figure

@@ -12,19 +12,23 @@ from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
 from hepdata.storage.atomic import write_atomically
 from hept.checkpoint import TrainedModel, forget_training, load_model
+from hept.classification_objective import select_scored
+from hept.dataset_checks import find_target
 from hept.evaluation.clustering import Clustering
-from hept.evaluation.evaluator import embed, evaluate, make_objective, open_split
+from hept.evaluation.evaluator import embed, evaluate, open_split
 from hept.evaluation.reconstruction import reconstruct
 from hept.evaluation.tuning import load_clustering
 from hept.metrics.classification import Classification, classify
 from hept.metrics.puppi import weigh_puppi
+from hept.objective import make_objective
+from hept.pairs_objective import select_points
 from hept.report.definitions import explain
 from hept.report.figures import (
     draw_curves,
     draw_efficiencies,
-    draw_pileup_event,
+    draw_embedded_event,
     draw_quality,
-    draw_tracking_event,
+    draw_scored_event,
 )
 from hept.report.page import Page
 from hept.run_folder import RunFolder
@@ -42,7 +46,7 @@ def write_report(
     Raises:
         InputError: Not a run folder, or the dataset does not fit.
     """
-    trained = load_model(run)
+    trained, target = load_model(run), find_target(dataset)
     folder = RunFolder(run)
     metrics = evaluate(trained, dataset, split, progress=progress)
     page = Page(f"HEPT {trained.task}: {run.name}")
@@ -50,7 +54,7 @@ def write_report(
         "Run", f"Best weights of {run}, evaluated on the {split} split of {dataset.place.location}."
     )
     page.add_table(("", ""), _facts(folder, dataset))
-    if trained.task == "tracking":
+    if trained.is_embedding:
         clustering = load_clustering(run) or Clustering()
         found = reconstruct(trained, dataset, split, clustering)
         metrics |= found.summary()
@@ -59,26 +63,27 @@ def write_report(
         ("metric", "value", "definition"), [(name, value, explain(name)) for name, value in metrics.items()]
     )
     page.add_section("Training")
-    metric = make_objective(trained.config).metric
+    metric = make_objective(target, trained.config.loss).metric
     page.add_figure(draw_curves(folder.read_rows("metrics"), metric), "Loss and validation metric by epoch.")
-    if trained.task == "tracking":
+    if trained.is_embedding and target.pt is not None and dataset.schema.has_column(target.eta or ""):
         page.add_section("Tracks", f"Found by {_name(clustering)}.")
         page.add_figure(
             draw_efficiencies(found.rates), "Efficiency, fake and duplicate rate against pT and η."
         )
     page.add_section("Precision and recall")
     caption = "Precision against recall on this split."
-    page.add_figure(draw_quality(_quality(trained, dataset, split), _TITLES[trained.task]), caption)
+    title = f"pairs by distance: {target.scored}" if trained.is_embedding else target.scored
+    page.add_figure(draw_quality(_quality(trained, dataset, split), title), caption)
     page.add_section("Events")
     loader = open_split(trained, dataset, split)
     for out, batch in islice(embed(trained.network, loader), n_events):
-        if trained.task == "tracking":
-            figure = draw_tracking_event(out, batch, clustering)
+        if trained.is_embedding:
+            figure = draw_embedded_event(out, batch, target, clustering)
         else:
-            figure = draw_pileup_event(out, batch)
+            figure = draw_scored_event(out, batch, target)
         page.add_figure(figure, f"Event {int(batch.event_id[0])}: truth on the left, the model on the right.")
     page.add_section("Configuration")
-    page.add_code(folder.read_config().to_yaml())
+    page.add_code(trained.config.to_yaml())
     with write_atomically(run / FILE) as file:
         file.write(page.render().encode())
     return run / FILE
@@ -87,12 +92,6 @@ def write_report(
 def _name(clustering: Clustering) -> str:
     scale = f"eps {clustering.eps:.3g}, " if clustering.method == "dbscan" else ""
     return f"{clustering.method} ({scale}at least {clustering.min_points} hits)"
-
-
-_TITLES = {
-    "tracking": "pairs of hits by distance, pT > 0.9 GeV",
-    "pileup": "neutral particles, pT > 0.9 GeV",
-}
 
 
 def _facts(folder: RunFolder, dataset: Dataset) -> list[tuple[str, str]]:
@@ -114,14 +113,14 @@ def _items(entry: object) -> list[tuple[str, object]]:
 
 
 def _quality(trained: TrainedModel, dataset: Dataset, split: str) -> dict[str, Classification]:
-    """Precision–recall of the untrained and the trained model, and for pileup of PUPPI-like weights."""
+    """Precision–recall of the untrained and the trained model, and of PUPPI-like weights beside cleaning."""
     untrained = forget_training(trained, seed=trained.config.seed)
-    score = _pair_scores if trained.task == "tracking" else _point_scores
+    score = _pair_scores if trained.is_embedding else _point_scores
     curves = {
         name: classify(*score(model, dataset, split))
         for name, model in (("untrained", untrained), ("trained", trained))
     }
-    if trained.task == "pileup":
+    if "cleaning" in find_target(dataset).figures:
         curves["PUPPI-like"] = classify(*_puppi_scores(trained, dataset, split))
     return curves
 
@@ -130,10 +129,11 @@ _Scores = tuple[NDArray[np.float64], NDArray[np.bool_]]
 
 
 def _point_scores(trained: TrainedModel, dataset: Dataset, split: str) -> _Scores:
-    scores, labels = [], []
+    target, scores, labels = find_target(dataset), [], []
     for out, batch in embed(trained.network, open_split(trained, dataset, split)):
-        scores.append(out.reshape(-1)[batch.is_scored].double().cpu().numpy())
-        labels.append(batch.is_leading[batch.is_scored].cpu().numpy())
+        is_scored = select_scored(batch, target)
+        scores.append(out.reshape(-1)[is_scored].double().cpu().numpy())
+        labels.append((batch.columns[target.label] != 0)[is_scored].cpu().numpy())
     return np.concatenate(scores), np.concatenate(labels)
 
 
@@ -149,10 +149,10 @@ def _puppi_scores(trained: TrainedModel, dataset: Dataset, split: str) -> _Score
 
 def _pair_scores(trained: TrainedModel, dataset: Dataset, split: str) -> _Scores:
     """Every pair of a hit above 0.9 GeV with another hit of its cloud: near should mean same particle."""
-    nearness, is_same = [], []
+    target, nearness, is_same = find_target(dataset), [], []
     for out, batch in islice(embed(trained.network, open_split(trained, dataset, split)), CLOUDS_IN_CURVE):
-        x, particle = out.double().cpu().numpy(), batch.particle_id.cpu().numpy()
-        anchors = np.flatnonzero((batch.is_reconstructable & (batch.pt > 0.9)).cpu().numpy())[:1000]
+        x, particle = out.double().cpu().numpy(), batch.columns[target.label].cpu().numpy()
+        anchors = np.flatnonzero(select_points(batch, target, 0.9).cpu().numpy())[:1000]
         squared = np.square(x).sum(1)
         distance = squared[anchors, None] + squared - 2 * x[anchors] @ x.T
         is_other = anchors[:, None] != np.arange(len(x))

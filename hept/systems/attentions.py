@@ -82,7 +82,7 @@ def _multi_head(
 
 
 def _point_transformer(frame: Frame, width: int) -> AttentionFactory:
-    graph = GraphMemory(frame.n_neighbors)
+    graph = GraphMemory(frame.n_neighbors, frame.periods)
     return partial(PointTransformerAttention, width=width, graph=graph, periods=frame.periods)
 
 

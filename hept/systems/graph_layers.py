@@ -20,13 +20,13 @@ from hept.systems.neighbors import GraphMemory
 
 
 def _dgcnn(frame: Frame) -> GraphLayerFactory:
-    graphs = itertools.chain([GraphMemory(frame.n_neighbors)], itertools.repeat(None))
+    graphs = itertools.chain([GraphMemory(frame.n_neighbors, frame.periods)], itertools.repeat(None))
     return lambda width: EdgeConvLayer(width, next(graphs), frame.n_neighbors)
 
 
 def _on_graph(layer: Callable[[int, GraphMemory], nn.Module]) -> Callable[[Frame], GraphLayerFactory]:
     def for_frame(frame: Frame) -> GraphLayerFactory:
-        graph = GraphMemory(frame.n_neighbors)
+        graph = GraphMemory(frame.n_neighbors, frame.periods)
         return lambda width: layer(width, graph)
 
     return for_frame

@@ -6,7 +6,7 @@ Axes: N points, K neighbours, D dimensions, B clouds.
 from __future__ import annotations
 
 import itertools
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -34,7 +34,7 @@ class Neighbors:
 
 
 def find_neighbors(
-    positions: Tensor, clouds: Clouds, n_neighbors: int, *, is_phi_periodic: bool = False
+    positions: Tensor, clouds: Clouds, n_neighbors: int, *, periods: Mapping[int, float] | None = None
 ) -> Neighbors:
     """The nearest points of the same cloud, itself left out.
 
@@ -42,7 +42,7 @@ def find_neighbors(
         positions: (N, D).
         clouds: Which points belong together.
         n_neighbors: K.
-        is_phi_periodic: Whether column 1 is an angle of period 2π.
+        periods: Period by column, for those that are angles.
 
     Raises:
         ValueError: `n_neighbors` is below one.
@@ -52,7 +52,7 @@ def find_neighbors(
     bounds = clouds.offsets.tolist()
     with torch.no_grad():
         parts = [
-            _in_cloud(positions[a:b].detach(), n_neighbors, is_phi_periodic) + a
+            _in_cloud(positions[a:b].detach(), n_neighbors, periods or {}) + a
             for a, b in itertools.pairwise(bounds)
         ]
         index = torch.cat(parts)
@@ -62,30 +62,31 @@ def find_neighbors(
 class GraphMemory:
     """The graph of the clouds last seen: built once for all layers of one forward pass."""
 
-    def __init__(self, n_neighbors: int) -> None:
+    def __init__(self, n_neighbors: int, periods: Mapping[int, float] | None = None) -> None:
         self.n_neighbors = n_neighbors
+        self.periods = {column: period for column, period in (periods or {}).items() if column < 2}
         self._clouds: Clouds | None = None
         self._graph: Neighbors | None = None
 
     def of(self, coords: Tensor, clouds: Clouds) -> Neighbors:
-        """The graph in (η, φ), the first two coordinates, φ periodic."""
+        """The graph in (η, φ), the first two coordinates."""
         # A forward pass makes its own `Clouds`: the same object means the same points.
         if self._clouds is not clouds or self._graph is None:
-            self._graph = find_neighbors(coords[:, :2], clouds, self.n_neighbors, is_phi_periodic=True)
+            self._graph = find_neighbors(coords[:, :2], clouds, self.n_neighbors, periods=self.periods)
             self._clouds = clouds
         return self._graph
 
 
-def _in_cloud(positions: Tensor, n_neighbors: int, is_phi_periodic: bool) -> Tensor:
+def _in_cloud(positions: Tensor, n_neighbors: int, periods: Mapping[int, float]) -> Tensor:
     n = positions.shape[0]
     own = torch.arange(n, device=positions.device)[:, None]
     k = min(n_neighbors, n - 1)
     if k <= 0:
         return own.expand(n, n_neighbors)
     if positions.device.type == "cpu" and positions.shape[1] <= MAX_TREE_DIMENSIONS:
-        found = _by_tree(positions, k, is_phi_periodic)
+        found = _by_tree(positions, k, periods)
     else:
-        found = _by_distance(positions, k, is_phi_periodic)
+        found = _by_distance(positions, k, periods)
     # Of coinciding points any may come first: the point itself is struck out wherever it stands, or else
     # the last.
     is_own = found == own
@@ -94,24 +95,26 @@ def _in_cloud(positions: Tensor, n_neighbors: int, is_phi_periodic: bool) -> Ten
     return torch.cat([kept, own.expand(n, n_neighbors - k)], 1)
 
 
-def _by_tree(positions: Tensor, k: int, is_phi_periodic: bool) -> Tensor:
+def _by_tree(positions: Tensor, k: int, periods: Mapping[int, float]) -> Tensor:
     points = positions.double().numpy()
     box = None
-    if is_phi_periodic:
+    if periods:
         points = points.copy()
-        points[:, 1] %= 2 * math.pi
-        box = [0.0, 2 * math.pi] + [0.0] * (points.shape[1] - 2)
+        box = [periods.get(column, 0.0) for column in range(points.shape[1])]
+        for column, period in periods.items():
+            points[:, column] %= period
     return torch.from_numpy(cKDTree(points, boxsize=box).query(points, k=k + 1)[1]).long()
 
 
-def _by_distance(positions: Tensor, k: int, is_phi_periodic: bool) -> Tensor:
+def _by_distance(positions: Tensor, k: int, periods: Mapping[int, float]) -> Tensor:
     rows = max(1, CHUNK_DISTANCES // len(positions))
     found = []
     for first in range(0, len(positions), rows):
         chunk = positions[first : first + rows]
-        if is_phi_periodic:
+        if periods:
             apart = (chunk[:, None] - positions[None]).abs()
-            apart[..., 1] = torch.minimum(apart[..., 1], 2 * math.pi - apart[..., 1] % (2 * math.pi))
+            for column, period in periods.items():
+                apart[..., column] = torch.minimum(apart[..., column], period - apart[..., column] % period)
             distance = apart.square().sum(-1)
         else:
             distance = torch.cdist(chunk, positions)

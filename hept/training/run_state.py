@@ -83,6 +83,7 @@ class RunState:
             weights |= self.average.values
         card = ModelCard(
             config=self.config.model_dump(),
+            objective=self.data.target.objective,
             features=self.data.features,
             coords=self.data.coords,
             dataset=self.data.fingerprint,

@@ -23,8 +23,9 @@ from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
 from hept.checkpoint import build_network
 from hept.config import TrainConfig
-from hept.evaluation.evaluator import make_objective, score_split
+from hept.evaluation.evaluator import score_split
 from hept.network import checkpoint_activations
+from hept.objective import make_objective
 from hept.run_data import TrainingData, open_training_data
 from hept.run_folder import LAST, RunFolder
 from hept.threads import choose_threads, use_threads
@@ -105,8 +106,14 @@ def fit(
     )
     if fabric.world_size > 1 or devices * nodes > 1:
         fabric.launch()
-    data = open_training_data(config, dataset, rank=fabric.global_rank, world_size=fabric.world_size)
     folder = RunFolder(out)
+    data = open_training_data(
+        config,
+        dataset,
+        inputs=folder.read_inputs() if resume else None,
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+    )
     if resume and threads is None:
         # Sums depend on the number of threads in their last digits.
         threads = folder.read_threads()
@@ -133,11 +140,12 @@ class Training:
         """Make the network and optimiser, fresh or as they were saved."""
         config = self.config
         torch.manual_seed(config.seed)
-        network = build_network(config, self.data.features, self.data.coords)
-        self.data.prepare(network)
+        self.objective = make_objective(self.data.target, config.loss, only_metric=True)
+        network = build_network(
+            config.model, self.data.features, self.data.coords, is_embedding=self.objective.is_embedding
+        )
         if config.checkpoint_activations:
             checkpoint_activations(network)
-        self.objective = make_objective(config, only_metric=True)
         optimizer = torch.optim.Adam(
             network.parameters(), lr=config.optimizer.lr, weight_decay=config.optimizer.weight_decay
         )

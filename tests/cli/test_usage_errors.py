@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,7 @@ finally:
 
 def call(folder, line):
     """Run a command line; gives exit code, standard error, and whether torch was imported."""
-    program, *arguments = line.split()
+    program, *arguments = shlex.split(line)
     script = SCRIPT.format(program={"hept-train": "train", "hept-data": "data"}[program])
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], cwd=folder, capture_output=True, text=True, check=False
@@ -63,12 +64,12 @@ def folder(tmp_path_factory):
         ("hept-train fit tracking --set lr=1", "unknown setting 'lr'; .* did you mean 'optimizer.lr'?"),
         ("hept-train fit tracking --set n_tabels=1", "did you mean 'model.n_tables'?"),
         ("hept-train fit tracking --set optimiser.lr=1", "did you mean 'optimizer.lr'?"),
-        ("hept-train fit tracking --set data.features=[ete]", "found 'ete'; .* did you mean 'eta'?"),
+        ("hept-train fit tracking --set data.features=[ete]", "'ete'.* did you mean 'eta'?"),
         (
             "hept-train fit tracking --set data.coords=[phy]",
-            "found 'phy'; .* did you mean 'phi'?",
+            "'phy'.* did you mean 'phi'?",
         ),
-        ("hept-train fit pileup --set data.signed_log=[enrgy]", "did you mean 'energy'?"),
+        ("hept-train fit pileup --set 'data.features=[{column: enrgy}]'", "did you mean 'energy'?"),
         ("hept-train fit one", "split 'valid': found no clouds; .* hept-data build --split"),
         ("hept-train fit tracking --out run", "run: found a run; .* --resume run"),
         ("hept-train fit --resume nowhere", "found no readable config.yaml"),

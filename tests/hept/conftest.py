@@ -124,6 +124,12 @@ def make_dataset(tmp_path):
     return make
 
 
+@pytest.fixture
+def write_task(tmp_path):
+    """Write a dataset of any schema, of clouds that a function of the event number makes."""
+    return lambda schema, make_cloud: write_dataset(tmp_path / schema.task, schema, make_cloud)
+
+
 SMALL = [
     "model.n_layers=1",
     "model.hidden_dim=8",

@@ -1,13 +1,16 @@
 import errno
 import os
+from math import pi
 
 import pytest
 import torch
 
 from hepdata.errors import InputError, JobError
+from hepdata.schema import ModelInput
 from hept.checkpoint import (
     ModelCard,
     build_network,
+    find_periods,
     load_model,
     load_resume_state,
     save_resume_state,
@@ -15,14 +18,19 @@ from hept.checkpoint import (
 )
 from hept.config import load_config
 
-FEATURES, COORDS = ["eta", "phi", "pt"], ["eta", "phi"]
+FEATURES = (
+    ModelInput("eta", shift=0.5, spread=2.0, standardise=True),
+    ModelInput("phi", 1 / pi, unit="rad", period=2 * pi),
+    ModelInput("pt", unit="GeV", compression="log"),
+)
+COORDS = (ModelInput("eta"), ModelInput("phi", unit="rad", period=2 * pi))
 
 
 @pytest.fixture
 def saved(tmp_path):
     config = load_config("tracking-demo", ["model.n_layers=1"])
-    network = build_network(config, FEATURES, COORDS).eval()
-    card = ModelCard(config.model_dump(), FEATURES, COORDS, "abc", 3, {"ap@0.9": 0.5})
+    network = build_network(config.model, FEATURES, COORDS, is_embedding=True).eval()
+    card = ModelCard(config.model_dump(), "pairs", FEATURES, COORDS, "abc", 3, {"ap@0.9": 0.5})
     path = tmp_path / "best.safetensors"
     save_weights(path, network.state_dict(), card)
     return network, path
@@ -32,7 +40,8 @@ def test_a_weights_file_stands_alone(saved):
     network, path = saved
     for source in (path, path.parent):
         loaded = load_model(source)
-        assert (loaded.task, loaded.features, loaded.coords) == ("tracking", FEATURES, COORDS)
+        assert (loaded.task, loaded.objective) == ("tracking", "pairs")
+        assert (loaded.features, loaded.coords) == (FEATURES, COORDS)
         features, coords, offsets = torch.randn(50, 3), torch.randn(50, 2), torch.tensor([0, 50])
         torch.testing.assert_close(
             loaded.network(features, coords, offsets), network(features, coords, offsets)
@@ -78,25 +87,33 @@ def test_a_full_disk_leaves_the_old_checkpoint(saved, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(JobError, match="found no space left on the disk"):
-        save_weights(path, network.state_dict(), ModelCard({}, [], [], "", 0, {}))
+        save_weights(path, network.state_dict(), ModelCard({}, "pairs", (), (), "", 0, {}))
     assert path.read_bytes() == before
 
 
 def test_azimuths_and_their_periods():
-    from math import pi
+    from hepdata.schema import PILEUP, TRACKING
 
-    from hept.checkpoint import find_periods
+    # The tracking coordinates hold φ twice: as it is, and divided by π.
+    assert find_periods(TRACKING.coordinates) == pytest.approx({1: 2 * pi, 3: 2})
+    assert find_periods(PILEUP.coordinates[:2]) == pytest.approx({1: 2 * pi})
+    assert find_periods([ModelInput("phi", -0.5, period=2 * pi, spread=2.0)]) == pytest.approx({0: pi / 2})
 
-    # The stored coordinates hold φ twice: as it is, and divided by π.
-    assert find_periods("tracking", ["eta", "phi", "r", "phi", "z", "eta"]) == pytest.approx(
-        {1: 2 * pi, 3: 2}
-    )
-    assert find_periods("pileup", ["phi", "eta"]) == pytest.approx({0: 2 * pi})
+
+def test_weights_of_a_newer_version_are_refused_with_the_remedy(saved):
+    from dataclasses import replace
+
+    network, path = saved
+    card = ModelCard({}, "pairs", FEATURES, COORDS, "", 0, {})
+    save_weights(path, network.state_dict(), replace(card, version=99))
+    with pytest.raises(InputError, match=r"found weights of version 99; expected at most 2.*upgrade hept"):
+        load_model(path)
 
 
 def test_a_turned_cloud_is_the_same_cloud():
     config = load_config("pileup-demo", ["model.n_regions=1", "model.block_size=64"])
-    network = build_network(config, ["eta", "pid_class"], ["eta", "phi"]).eval()
+    features = (ModelInput("eta"), ModelInput("pid_class", n_classes=8))
+    network = build_network(config.model, features, COORDS, is_embedding=False).eval()
     features = torch.stack([torch.randn(40), torch.zeros(40)], 1)
     coords = torch.stack([torch.randn(40), torch.rand(40) * 6.28 - 3.14], 1)
     turned = coords.clone()

@@ -30,6 +30,7 @@ def import_file(path, trust=False):
 def import_stored(stored, trust=False):
     tensors = read_tensors(stored, trust=trust)
     schema = choose_schema(tensors)
+    assert schema.target.point_id == "index_in_source"
     return make_cloud(tensors, schema, event_id=stored.event_id, sector=stored.sector, where=stored.path)
 
 

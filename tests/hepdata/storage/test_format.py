@@ -3,6 +3,7 @@
 import base64
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 import hepdata
-from hepdata.schema import Column
+from hepdata.schema import SCHEMAS, TRACKING, Column
 from hepdata.storage.manifest import FORMAT_VERSION
+from hepdata.storage.old_schema import complete_schema
 from hepdata.storage.pages import INDEX_DTYPE, decode_page, read_index
 from hepdata.storage.validate import validate_dataset
 
@@ -34,6 +36,20 @@ def test_every_released_version_opens(folder):
             if dataset.task == "tracking":
                 assert cloud.positives.n_pairs == 0
                 assert cloud.negatives.idx.tolist() == [*range(1, 4 + event), 0]
+
+
+@pytest.mark.parametrize("folder", FIXTURES, ids=lambda path: path.name)
+def test_what_their_manifests_leave_unsaid_is_known(folder):
+    dataset = hepdata.open_dataset(folder)
+    assert dataset.schema == SCHEMAS[dataset.task]
+
+
+def test_imported_points_of_old_manifests_are_found_again_by_their_position():
+    target = replace(TRACKING.target, point_id="index_in_source")
+    columns = (Column("index_in_source", "int32", "", "position"), *TRACKING.columns[1:])
+    old = replace(TRACKING, columns=tuple(replace(c, period=None) for c in columns), target=None)
+    assert complete_schema(old) == replace(TRACKING, columns=columns, target=target)
+    assert complete_schema(replace(old, task="jets")).target is None
 
 
 @pytest.mark.parametrize("folder", FIXTURES, ids=lambda path: path.name)

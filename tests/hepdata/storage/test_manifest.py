@@ -52,7 +52,7 @@ def test_unknown_fields_of_the_same_version_are_ignored(tmp_path, make_dataset):
 
 def test_invalid_content_is_named(tmp_path, make_dataset):
     make_dataset(tmp_path / "a")
-    rewrite(tmp_path / "a", task="jets")
+    rewrite(tmp_path / "a", task=["jets"])
     with pytest.raises(InputError, match=r"an invalid manifest.*task"):
         Manifest.read(tmp_path / "a")
 

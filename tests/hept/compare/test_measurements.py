@@ -16,7 +16,7 @@ from hept.run_data import open_training_data
 def one_cloud(tracking_dataset, small_config):
     config = small_config("tracking-demo")
     data = open_training_data(config, tracking_dataset)
-    return config, data.features, data.coords, next(iter(open_dataset(tracking_dataset)["test"].loader(1)))
+    return config, data, next(iter(open_dataset(tracking_dataset)["test"].loader(1)))
 
 
 def test_peak_memory_is_seen_though_it_is_freed():
@@ -35,19 +35,19 @@ def test_cost_of_a_graph_network_has_its_graph_apart(one_cloud):
     config, *rest = one_cloud
     changed = config.model_copy(update={"model": config.model.model_copy(update={"kind": "gcn"})})
     found = measure_cost(changed, *rest, repeats=1)
-    assert found["points"] == len(rest[2].features)
+    assert found["points"] == len(rest[1].features)
     assert found["graph_ms"] > 0
     assert "graph_ms" not in measure_cost(config, *rest, repeats=1)
 
 
 def test_operations_are_those_of_the_matrix_products(one_cloud):
-    config, features, coords, batch = one_cloud
+    config, data, batch = one_cloud
     changed = config.model_copy(update={"model": config.model.model_copy(update={"kind": "mlp"})})
-    found = measure_cost(changed, features, coords, batch, repeats=1)
+    found = measure_cost(changed, data, batch, repeats=1)
     # Every weight of a linear layer is one multiply-add a point; biases and norms are none.
     from hept.checkpoint import build_network
 
-    network = build_network(changed, features, coords)
+    network = build_network(changed.model, data.features, data.coords, is_embedding=True)
     weights = sum(layer.weight.numel() for layer in network.modules() if isinstance(layer, torch.nn.Linear))
     assert found["gmacs"] == pytest.approx(weights * len(batch.features) / 1e9)
     assert found["parameters"] == sum(w.numel() for w in network.parameters())

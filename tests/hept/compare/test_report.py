@@ -4,6 +4,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from hepdata.schema import TRACKING
 from hept.compare.claims import check_claims, tabulate_claims
 from hept.compare.plan import PAPER_MODELS, TABLES, Budget
 from hept.compare.published import (
@@ -39,6 +40,7 @@ def findings():
     scores |= {"hept-dot": 0.72, "or-only": 0.71, "or-only-tied": 0.78, "or-and": 0.70, "or-and-tied": 0.88}
     return Findings(
         task="tracking",
+        target=TRACKING.target,
         source="data/trk",
         points_per_cloud=6800.0,
         settings=ComparisonSettings(PAPER_MODELS, TABLES, Budget()),
@@ -99,6 +101,8 @@ def test_published_numbers_are_those_of_the_paper():
     assert sum(value or 0 for value in latency_of("Tracking-6k")[1]) == pytest.approx(338, abs=1)
     assert nearest_set("pileup", 100) == "Pileup-10k"
     assert nearest_set("tracking", 50_000) == "Tracking-60k"
+    assert nearest_set("tracking", 18_000) == "Tracking-6k"
+    assert nearest_set("jets", 50_000) is None
 
 
 def test_time_memory_and_grid_show_what_was_measured(findings):

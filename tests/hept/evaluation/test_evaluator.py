@@ -6,7 +6,6 @@ from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hept.checkpoint import TrainedModel
 from hept.config import load_config
-from hept.dataset_checks import input_names
 from hept.evaluation.clustering import Clustering
 from hept.evaluation.evaluator import evaluate, open_split
 from hept.evaluation.reconstruction import reconstruct
@@ -25,9 +24,11 @@ class Oracle(torch.nn.Module):
 
 
 def model_of(task, dataset, column):
-    features, coords = input_names(dataset.schema)
-    config = load_config("tracking-6k" if task == "tracking" else "pileup-10k")
-    return TrainedModel(Oracle(features.index(column)), task, features, coords, config, "oracle")
+    schema, config = dataset.schema, load_config("tracking-6k" if task == "tracking" else "pileup-10k")
+    oracle = Oracle([entry.column for entry in schema.features].index(column))
+    return TrainedModel(
+        oracle, task, schema.target.objective, schema.features, schema.coordinates, config, "oracle"
+    )
 
 
 def test_pooled_and_per_cloud_areas(pileup_dataset):

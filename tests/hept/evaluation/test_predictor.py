@@ -82,6 +82,6 @@ def test_a_feature_that_the_dataset_lacks_is_named(run, make_dataset, tmp_path):
 
     dataset = make_dataset(change=forget, schema=TRACKING.without(frozenset({"charge_frac"})))
     with pytest.raises(
-        InputError, match="found no column 'charge_frac'; expected the feature 'charge_frac', which"
+        InputError, match="found no column 'charge_frac'; expected the input 'charge_frac' of the model"
     ):
         predict(load_model(run), open_dataset(dataset), tmp_path / "x.parquet")

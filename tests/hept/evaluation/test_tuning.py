@@ -20,7 +20,9 @@ def test_the_best_clustering_finds_most_tracks(tracking_dataset, small_config, t
 
 def test_pileup_has_no_tracks(pileup_dataset, small_config, tmp_path):
     run = fit(small_config("pileup-demo", "epochs=1"), pileup_dataset, tmp_path / "run").run
-    with pytest.raises(InputError, match="found a pileup model; expected a tracking model"):
+    with pytest.raises(
+        InputError, match="found a pileup model, which classifies points; expected a model whose"
+    ):
         tune_clustering(load_model(run), open_dataset(pileup_dataset))
 
 

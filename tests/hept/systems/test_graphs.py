@@ -105,7 +105,7 @@ def test_neighbours_are_the_brute_force_ones(by_tree, is_periodic, monkeypatch):
     torch.manual_seed(0)
     positions = torch.rand(90, 2).double() * torch.tensor([4.0, 2 * math.pi]) - torch.tensor([2.0, math.pi])
     clouds = Clouds.from_offsets(torch.tensor([0, 50, 90]), 90)
-    found = find_neighbors(positions, clouds, 5, is_phi_periodic=is_periodic)
+    found = find_neighbors(positions, clouds, 5, periods={1: 2 * math.pi} if is_periodic else None)
     apart = (positions[:, None] - positions[None]).abs()
     if is_periodic:
         apart[..., 1] = torch.minimum(apart[..., 1], 2 * math.pi - apart[..., 1])

@@ -166,7 +166,7 @@ def test_nan_stops_with_step_cloud_and_last_good_checkpoint(make_dataset, small_
         return cloud
 
     dataset = make_dataset(change=spoil)
-    config = small_config("tracking-demo", "save_every_steps=1", "data.standardise=false")
+    config = small_config("tracking-demo", "save_every_steps=1", "data.features=null")
     with pytest.raises(
         JobError, match=r"step \d+: found a loss of nan on event 3 sector 0.*lower optimizer.lr"
     ):
@@ -237,10 +237,19 @@ def test_datasets_that_do_not_fit_are_one_line(make_dataset, small_config, tmp_p
     assert not (tmp_path / "run").exists()
 
 
-def test_unknown_log_column_is_one_line(pileup_dataset, small_config, tmp_path):
-    config = small_config("pileup-demo", "data.signed_log=[enrgy]")
-    with pytest.raises(InputError, match=r"data.signed_log: found 'enrgy'.*did you mean 'energy'"):
+def test_unknown_input_is_one_line(pileup_dataset, small_config, tmp_path):
+    config = small_config("pileup-demo", "data.features=[{column: enrgy, compression: log}]")
+    with pytest.raises(InputError, match=r"data.features, column 'enrgy': found no such.*mean 'energy'"):
         fit(config, pileup_dataset, tmp_path / "run")
+
+
+def test_what_cannot_be_standardised_is_one_line(make_dataset, small_config, tmp_path):
+    def spoil(cloud):
+        cloud.columns["r"][5] = np.inf
+        return cloud
+
+    with pytest.raises(InputError, match=r"column 'r': found values that are NaN or infinite"):
+        fit(small_config(), make_dataset(change=spoil), tmp_path / "run")
 
 
 def test_a_run_is_not_overwritten_and_not_resumed_with_other_data(

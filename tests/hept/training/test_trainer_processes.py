@@ -70,7 +70,7 @@ def test_a_bad_cloud_in_one_process_stops_both(make_dataset, small_config, tmp_p
             cloud.columns["r"][5] = np.nan
         return cloud
 
-    config = small_config("tracking-demo", "data.standardise=false")
+    config = small_config("tracking-demo", "data.features=null")
     process = start_two(config, make_dataset(change=spoil), tmp_path / "run")
     _, errors = process.communicate(timeout=300)
     assert process.returncode != 0

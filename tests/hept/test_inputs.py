@@ -1,0 +1,247 @@
+"""A model's inputs are values: what a run reads is said once, and evaluation reads the same."""
+
+import csv
+import gzip
+import json
+from dataclasses import asdict, replace
+from math import pi
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hepdata.errors import InputError
+from hepdata.loader.dataset import open_dataset
+from hepdata.schema import TRACKING, ModelInput
+from hepdata.storage.manifest import Manifest
+from hept.checkpoint import load_model
+from hept.config import check_config, load_config
+from hept.evaluation.evaluator import embed, evaluate, open_split
+from hept.run_data import open_training_data, resolve_inputs
+from hept.run_folder import RunFolder
+from hept.training.trainer import fit
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@st.composite
+def choices(draw, columns):
+    column = draw(st.sampled_from(columns))
+    fields = draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "scale": st.sampled_from([1e-3, 0.318, 1.0, -2.0]),
+                "compression": st.sampled_from(["none", "log"]),
+                "standardise": st.booleans(),
+                "period": st.none(),
+            },
+        )
+    )
+    return {"column": column, **fields} if fields or draw(st.booleans()) else column
+
+
+FEATURES = ["*", "r", "phi", "z", "eta", "u", "v", "layer", "lx", "gphi"]
+COORDS = ["*", "eta", "phi", "r", "z", "u", "gphi"]
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_training_and_eval_read_the_same(data, tracking_dataset, small_config, tmp_path_factory):
+    features = data.draw(st.none() | st.lists(choices(FEATURES), min_size=1, max_size=4), "features")
+    coords = data.draw(st.none() | st.lists(choices(COORDS), min_size=2, max_size=4), "coords")
+    config = small_config("tracking-demo", "epochs=1", "optimizer.lr=1e-9", "max_loss=1e30")
+    config = check_config(
+        {**config.model_dump(), "data": {"features": features, "coords": coords}}, where="test"
+    )
+    run = tmp_path_factory.mktemp("run") / "a"
+    fit(config, tracking_dataset, run)
+    with (run / "metrics.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    found = evaluate(run, tracking_dataset, "valid")
+    assert (found["ap@0.9"], found["loss"]) == (float(row["valid_ap@0.9"]), float(row["valid_loss"]))
+    # Spelled out in every field, it is the same choice.
+    trained = load_model(run)
+    spelled = {
+        "features": [asdict(entry) for entry in trained.features],
+        "coords": [asdict(entry) for entry in trained.coords],
+    }
+    again = check_config({**config.model_dump(), "data": spelled}, where="test")
+    assert resolve_inputs(again, open_dataset(tracking_dataset)) == (trained.features, trained.coords)
+
+
+def rewrite(dataset, **changes):
+    manifest = Manifest.read(dataset)
+    manifest.model_copy(update=changes).write(dataset)
+
+
+def test_a_changed_scale_in_a_manifest_changes_no_evaluation(make_dataset, small_config, tmp_path):
+    dataset = make_dataset()
+    run = fit(small_config(), dataset, tmp_path / "run").run
+    before = evaluate(run, dataset)
+    rewrite(
+        dataset,
+        features=[replace(entry, scale=7.0) for entry in TRACKING.features],
+        coordinates=[replace(entry, scale=0.01) for entry in TRACKING.coordinates],
+    )
+    assert evaluate(run, dataset) == before
+    # A run that goes on reads what it began with, too.
+    data = open_training_data(small_config(), dataset, inputs=RunFolder(run).read_inputs())
+    assert (data.features, data.coords) == (load_model(run).features, load_model(run).coords)
+    # Another run on the changed dataset has the changed scales, and says so.
+    other = fit(small_config("tracking-demo", "epochs=1"), dataset, tmp_path / "other").run
+    assert {entry.scale for entry in load_model(other).features} == {7.0}
+    assert {entry["scale"] for entry in json.loads((other / "run.json").read_text())["features"]} == {7.0}
+
+
+def test_a_dataset_in_other_units_is_refused(make_dataset, small_config, tmp_path):
+    dataset = make_dataset()
+    run = fit(small_config("tracking-demo", "epochs=1"), dataset, tmp_path / "run").run
+    columns = [replace(c, unit="cm") if c.name == "z" else c for c in TRACKING.columns]
+    features = [replace(f, unit="cm") if f.column == "z" else f for f in TRACKING.features]
+    rewrite(dataset, columns=columns, features=features)
+    with pytest.raises(
+        InputError, match=r"'z' with the unit 'cm'; expected the unit 'mm', which .* the model"
+    ):
+        evaluate(run, dataset)
+    with pytest.raises(
+        InputError, match=r"'z' with the unit 'cm'; expected the unit 'mm', which .* this run"
+    ):
+        fit(small_config(), dataset, run, resume=True)
+
+
+def test_a_preset_takes_the_columns_that_a_dataset_has(make_dataset, small_config, tmp_path):
+    absent = {"charge_frac", "leta", "lphi", "lx", "ly", "lz", "geta", "gphi"}
+
+    def forget(cloud):
+        return replace(cloud, columns={k: v for k, v in cloud.columns.items() if k not in absent})
+
+    dataset = make_dataset(change=forget, schema=TRACKING.without(frozenset(absent)))
+    run = fit(small_config("tracking-demo", "epochs=1"), dataset, tmp_path / "run").run
+    assert [entry.column for entry in load_model(run).features] == ["r", "phi", "z", "eta", "u", "v", "layer"]
+
+
+def test_classes_beyond_those_of_the_model_are_refused(make_dataset, small_config, tmp_path):
+    dataset = make_dataset("tracking")
+    changes = ("epochs=1", "data.features=[eta, {column: layer, n_classes: 4}]")
+    with pytest.raises(
+        InputError, match=r"found layer up to 5; expected the classes 0 … 3 of this run.*least 6"
+    ):
+        fit(small_config("tracking-demo", *changes), dataset, tmp_path / "run")
+
+
+def test_one_coordinate_is_too_few(tracking_dataset, small_config, tmp_path):
+    with pytest.raises(InputError, match=r"data.coords: found 1 coordinate; expected at least two"):
+        fit(small_config("tracking-demo", "data.coords=[eta]"), tracking_dataset, tmp_path / "run")
+
+
+def test_run_folder_and_weights_say_the_same_and_resuming_does_not_learn_anew(
+    make_dataset, small_config, tmp_path
+):
+    dataset = make_dataset()
+    run = fit(small_config("tracking-demo", "epochs=1"), dataset, tmp_path / "run").run
+    trained = load_model(run)
+    assert RunFolder(run).read_inputs() == (trained.features, trained.coords)
+    assert any(entry.standardise and entry.spread != 1 for entry in trained.features)
+    fit(small_config("tracking-demo", "epochs=2"), dataset, run, resume=True)
+    assert load_model(run).features == trained.features
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset"),
+    [
+        ("names-tracking", "v2-tracking-parquet"),
+        ("names-tracking-chosen", "v2-tracking-parquet"),
+        ("names-tracking-flat", "v2-tracking-parquet"),
+        ("names-pileup", "v2-pileup-parquet"),
+    ],
+)
+def test_weights_that_name_their_inputs_answer_as_they_did(name, dataset, tmp_path):
+    path = tmp_path / "old.safetensors"
+    path.write_bytes(gzip.decompress((DATA / f"{name}.safetensors.gz").read_bytes()))
+    trained = load_model(path)
+    assert all(isinstance(entry, ModelInput) for entry in (*trained.features, *trained.coords))
+    assert any(entry.period for entry in trained.coords) == (name != "names-tracking-flat")
+    ((out, _),) = embed(trained.network, open_split(trained, open_dataset(DATA / dataset), "test"))
+    np.testing.assert_allclose(out.numpy(), np.load(DATA / f"{name}.npy"), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "coords"),
+    [
+        ("names-tracking", [entry.scale for entry in TRACKING.features], [1, 1, 1e-3, 1 / pi, 1e-3, 1]),
+        # layer, pt, phi, r, and eta, phi, z, phi: a name has its first scale, or 1.
+        ("names-tracking-chosen", [0.1, 1, 1 / pi, 1e-3], [1, 1, 1e-3, 1]),
+    ],
+)
+def test_old_weights_get_the_scales_with_which_they_were_trained(name, features, coords, tmp_path):
+    path = tmp_path / "old.safetensors"
+    path.write_bytes(gzip.decompress((DATA / f"{name}.safetensors.gz").read_bytes()))
+    trained = load_model(path)
+    assert [entry.scale for entry in trained.features] == features
+    assert [entry.scale for entry in trained.coords] == coords
+
+
+def test_old_weights_with_an_input_that_no_schema_knows_are_refused(tmp_path):
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    path = tmp_path / "old.safetensors"
+    path.write_bytes(gzip.decompress((DATA / "names-tracking.safetensors.gz").read_bytes()))
+    with safe_open(path, "pt") as file:
+        header = json.loads(file.metadata()["hept"])
+        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header["features"][0] = "radius"
+    save_file(state, path, metadata={"hept": json.dumps(header)})
+    with pytest.raises(
+        InputError, match=r"in which .radius. is missing or unknown; .*; train again"
+    ) as caught:
+        load_model(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "remedy"),
+    [
+        ("data.standardise=true", r"write data.features: \[\{column: \"\*\", standardise: true\}\]"),
+        ("data.signed_log=[pt]", r"write data.features: \[\{column: pt, compression: log\}"),
+        ("model.periodic_phi=false", r"period: null"),
+    ],
+)
+def test_settings_that_became_fields_of_inputs_say_where_they_went(setting, remedy):
+    with pytest.raises(
+        InputError, match=rf"found the unknown setting '{setting.partition('=')[0]}'.*{remedy}"
+    ):
+        load_config("tracking-6k", [setting])
+
+
+def test_a_run_without_inputs_is_not_resumed(tracking_dataset, small_config, tmp_path):
+    run = fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, tmp_path / "run").run
+    description = json.loads((run / "run.json").read_text())
+    description["features"] = [entry["column"] for entry in description["features"]]
+    (run / "run.json").write_text(json.dumps(description))
+    with pytest.raises(
+        InputError, match=r"run.json: found no inputs of the model.*evaluate the run as it is"
+    ):
+        fit(small_config(), tracking_dataset, run, resume=True)
+    assert evaluate(run, tracking_dataset)["ap@0.9"] > 0
+    settings = yaml.safe_load((run / "config.yaml").read_text())
+    settings["model"]["periodic_phi"] = True
+    (run / "config.yaml").write_text(yaml.safe_dump(settings))
+    with pytest.raises(InputError, match=r"'model.periodic_phi' of an earlier.*evaluate the run as it is"):
+        RunFolder(run).read_config()
+
+
+def test_inputs_of_a_yaml_file(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: tracking-demo\ndata: {coords: [eta, phi, {column: phi, scale: 0.318}]}\n")
+    config = load_config(str(path))
+    assert config.data.coords == ["eta", "phi", {"column": "phi", "scale": 0.318}]
+    assert yaml.safe_load(config.to_yaml())["data"]["coords"] == config.data.coords
+    with pytest.raises(
+        InputError, match=r"data.coords: found the unknown field 'scle'.*did you mean 'scale'"
+    ):
+        load_config(str(path), ["data.coords=[{column: phi, scle: 2}]"])
