@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
 def run(line: str, folder: Path) -> None:
     program, *arguments = shlex.split(line)
     done = subprocess.run(
-        [BIN / program, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+        [BIN / program, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=1200
     )
     assert done.returncode == 0, f"$ {line}\n{done.stderr[-2000:]}"
 

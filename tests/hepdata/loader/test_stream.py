@@ -200,7 +200,7 @@ split = hepdata.open_dataset({str(split.place.location)!r})["train"]
 {ENDINGS[ending]}
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=1200
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

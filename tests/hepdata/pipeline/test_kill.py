@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).with_name("killed_build.py")
 
 def run(raw, out, workers, when):
     command = [sys.executable, str(SCRIPT), str(raw), str(out), str(workers), when]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
 
 
 def content(folder):
@@ -92,7 +92,7 @@ def test_killed_with_four_workers_leaves_no_process_behind(trackml_events, tmp_p
     command = [sys.executable, str(SCRIPT), str(trackml_events), str(tmp_path / "dataset"), "4", "event:1"]
     # The pipe closes when the last of the group has gone: workers, too, have their ends of it.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
-    process.communicate(timeout=300)
+    process.communicate(timeout=1200)
     assert process.returncode == -signal.SIGKILL
     assert left_behind(process.pid) == []
     check_resumed(trackml_events, tmp_path / "dataset", expected, workers=4)
@@ -118,7 +118,7 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on(trackml_events, tmp_p
     script.write_text(code)
     out = tmp_path / "place" / "dataset"
     command = [sys.executable, str(script), str(trackml_events), str(out)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
     assert "JobError" in result.stderr
     assert "a worker process that died" in result.stderr
     check_resumed(trackml_events, out, expected, workers=1)
@@ -132,7 +132,7 @@ def test_ctrl_c_stops_everything(trackml_events, tmp_path, whole):
     while not any(staging.glob(".*")) and process.poll() is None:
         pass
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=1200)
     assert b"KeyboardInterrupt" in errors
     assert left_behind(process.pid) == []
     check_resumed(trackml_events, tmp_path / "dataset", expected, workers=1)

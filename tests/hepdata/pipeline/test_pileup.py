@@ -198,7 +198,7 @@ def test_killed_and_continued(pileup_file, tmp_path, built, open_sample):
     )
     out = tmp_path / "dataset"
     command = [sys.executable, str(script), str(pileup_file), str(out)]
-    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    assert subprocess.run(command, check=False, timeout=1200).returncode == -signal.SIGKILL
     assert not out.exists()
     summary = build_dataset(open_sample(pileup_file), out)
     assert summary.n_resumed > 0

@@ -83,7 +83,7 @@ def test_a_real_browser_shows_it(report, tmp_path):
         [browser, *options, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", probed.as_uri()],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1200,
         check=True,
     )
     probe = re.search('data-probe="(.*?)"', done.stdout)

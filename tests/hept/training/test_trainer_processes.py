@@ -53,7 +53,7 @@ def test_two_processes_are_one_with_the_joined_batch(tracking_dataset, small_con
     changes = ("model.dropout=0", "loss.random_negatives=0", "epochs=1", "optimizer.clip_norm=null")
     two = tmp_path / "two"
     process = start_two(small_config("tracking-demo", *changes, "batch_size=2"), tracking_dataset, two)
-    assert process.wait(timeout=300) == 0
+    assert process.wait(timeout=1200) == 0
     one = fit(small_config("tracking-demo", *changes, "batch_size=4"), tracking_dataset, tmp_path / "one").run
     states = [load_resume_state(run / "resume.pt")["optimizer"]["state"] for run in (one, two)]
     gradients = [torch.cat([entry["exp_avg"].flatten() for entry in state.values()]) for state in states]
@@ -72,7 +72,7 @@ def test_a_bad_cloud_in_one_process_stops_both(make_dataset, small_config, tmp_p
 
     config = small_config("tracking-demo", "data.features=null")
     process = start_two(config, make_dataset(change=spoil), tmp_path / "run")
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=1200)
     assert process.returncode != 0
     assert "found a loss of nan on event 3 sector 0" in errors or "a bad loss in another process" in errors
 
@@ -86,7 +86,7 @@ def test_an_interrupt_during_the_exchange_stops_both_after_the_next_step(
     config = small_config("tracking-demo", "epochs=10")
     process = start_two(config, tracking_dataset, run, before=INTERRUPT_IN_EXCHANGE.format(number=8))
     try:
-        assert process.wait(timeout=300) == 0
+        assert process.wait(timeout=1200) == 0
     finally:
         process.kill()
     assert len(RunFolder(run).read_rows("steps")) == 3
