@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hepdata.errors import InputError
 from hepdata.storage.atomic import write_atomically
-from hepdata.storage.guarded_file import open_guarded
+from hepdata.storage.hdf5_file import create_hdf5
 
 if TYPE_CHECKING:
     from hepdata.cloud import PointCloud
@@ -48,7 +48,7 @@ def export_padded(split: Split, path: Path, max_points: int | None = None, *, sc
     if width < 1:
         raise InputError("max_points", found=str(width), expected="at least 1", remedy="change the argument")
     n_lost = 0
-    with write_atomically(path) as handle, open_guarded(handle) as file:
+    with write_atomically(path) as handle, create_hdf5(handle) as file:
         _create(file, split, width)
         for row, cloud in enumerate(split.read(i, pairs=False) for i in range(len(split))):
             kept = _choose_points(cloud, width)

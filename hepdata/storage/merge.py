@@ -77,6 +77,8 @@ def merge_datasets(
                     split: add_up([part.totals[split] for _, part in parts if split in part.totals])
                     for split in splits
                 },
+                # Parquet shards are copied as they are.
+                format_version=first.format_version,
             )
             manifest.write(staging)
             publish(staging, out, manifest)
