@@ -58,7 +58,7 @@ def write_shard(
         JobError: The file cannot be written.
     """
     with write_atomically(path, sync_content=is_synced, sync_name=False, has_rivals=has_rivals) as file:
-        with _OpenShard(file, schema, has_pairs) as shard:
+        with _OpenShard(file.name, schema, has_pairs) as shard:
             for cloud in clouds:
                 shard.add(cloud)
                 # Let go before the next one is made: one cloud in memory at a time.
@@ -83,12 +83,12 @@ def write_shard(
 class _OpenShard:
     """A file that grows by one row group a cloud."""
 
-    def __init__(self, file: BinaryIO, schema: Schema, has_pairs: bool | None) -> None:
+    def __init__(self, path: str, schema: Schema, has_pairs: bool | None) -> None:
         self.schema = schema
         self.has_pairs = has_pairs
         self.rows: list[tuple[int, int, int]] = []
         self.statistics = Tally()
-        self._file = file
+        self._path = path
         self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> _OpenShard:
@@ -123,7 +123,7 @@ class _OpenShard:
             names = [column.name for column in list_columns(self.schema, has_pairs)]
             paths = {name: f"{name}.list.element" for name in names}
             self._writer = pq.ParquetWriter(
-                self._file,
+                self._path,
                 arrow_schema(self.schema, has_pairs),
                 data_page_version="2.0",
                 write_page_checksum=True,
@@ -142,7 +142,6 @@ class _OpenShard:
 
 def _read_footer(file: BinaryIO) -> bytes:
     """The metadata at the end of a Parquet file, its length and the last magic number."""
-    file.flush()
     file.seek(-8, os.SEEK_END)
     length = int.from_bytes(file.read(4), "little") + 8
     file.seek(-length, os.SEEK_END)

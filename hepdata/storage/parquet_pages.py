@@ -1,9 +1,10 @@
 """The fast way to a column of one cloud: the bytes of its page in, an array out.
 
-pyarrow decodes the repetition and definition level of every value. For the millions of pairs of a cloud this
-takes five times as long as reading and decompressing them, and makes the whole no faster than two times
-`torch.load`. A shard has one cloud per row group, so that every column of a cloud is one page (data page
-version 2) of one list, whose levels say nothing: the values are the rest of the page, plain or compressed.
+pyarrow decodes the repetition and definition level of every value, and has a fixed cost of 30 µs a column. On
+clouds of Tracking-6k this makes it 1.7 times as fast as `torch.load` with pairs (13.6 ms against 23.7) and no
+faster without (1.1 ms); the goal is 3. A shard has one cloud per row group, so that every column of a cloud
+is one page of one list, whose levels say nothing: the values are the rest of the page, plain or compressed.
+Taken from there, a cloud needs 2.6 ms with pairs and 0.23 ms without.
 
 Nothing here is needed to read a file: a page of any other form gives None, and pyarrow reads it instead.
 """
@@ -11,11 +12,11 @@ Nothing here is needed to read a file: a page of any other form gives None, and 
 from __future__ import annotations
 
 import re
-import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from isal import isal_zlib
 from numpy.typing import NDArray
 
 # A page header is a Thrift struct. This matches the one form that pyarrow writes for a list of plain values.
@@ -68,7 +69,7 @@ def decode_page(page: memoryview, chunk: Chunk, dtype: np.dtype[Any]) -> NDArray
         return None
     raw_size, checksum, *level_sizes, is_compressed = header.groups()
     content = page[header.end() :]
-    if zlib.crc32(content) != _integer(checksum) % 2**32:
+    if isal_zlib.crc32(content) != _integer(checksum) % 2**32:
         raise ChecksumError
     # The number of values is taken from the footer, which has been checked, as the header has not.
     n_bytes = -(-chunk.n_values // 8) if dtype.kind == "b" else chunk.n_values * dtype.itemsize
