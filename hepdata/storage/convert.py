@@ -24,11 +24,12 @@ from hepdata.storage.manifest import (
 from hepdata.storage.parquet import write_shard
 from hepdata.storage.place import open_place
 from hepdata.storage.reader import read_shards
+from hepdata.storage.upload import local_folder
 
 
 def convert_dataset(
     source: str | os.PathLike[str],
-    out: Path,
+    out: str | os.PathLike[str],
     file_format: FileFormat,
     *,
     compression: Compression = "none",
@@ -40,7 +41,7 @@ def convert_dataset(
 
     Args:
         source: Folder or fsspec URL.
-        out: New folder.
+        out: New folder or fsspec URL.
         file_format: Of the result.
         compression: Of HDF5 files; "gzip" is smaller and slower to read.
         progress: Told of every cloud.
@@ -61,7 +62,11 @@ def convert_dataset(
     listener = progress or Silent()
     listener.start(f"converting to {file_format}", manifest.statistics().n_clouds, "cloud")
     try:
-        with lock_output(out), fresh_staging(out) as staging:
+        with (
+            local_folder(out, listener) as folder,
+            lock_output(folder),
+            fresh_staging(folder) as staging,
+        ):
             splits: dict[str, list[ShardRecord]] = {}
             for split, shards in manifest.splits.items():
                 clouds = _told(read_shards(place, manifest, shards), listener)
@@ -80,7 +85,7 @@ def convert_dataset(
                 skipped=manifest.skipped,
             )
             result.write(staging)
-            publish(staging, out, result)
+            publish(staging, folder, result)
     finally:
         listener.finish()
     return result
