@@ -136,6 +136,8 @@ class _OpenShard:
                 },
                 # Limits of a scalar tell readers which row groups to skip; those of a list help nobody.
                 write_statistics=[column.name for column in SCALARS],
+                # Arrow's own pool keeps memory that it has freed, and a long build would grow by it.
+                memory_pool=pa.system_memory_pool(),
             )
         return self._writer
 
