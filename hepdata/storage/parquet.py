@@ -2,7 +2,7 @@
 
 One row is one cloud, one row group holds one row, so that a cloud can be read without its neighbours. pyarrow
 writes the file. Points are stored as they lie in memory: they are few, and cost more to decompress than to
-read. Pair lists are most of the bytes, and zstd makes them thirty times smaller.
+read. Pair lists are most of the bytes, and zstd makes them more than twenty times smaller.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class _OpenShard:
         self.has_pairs = has_pairs
         self.rows: list[tuple[int, int, int]] = []
         self.statistics = Tally()
-        self._path = path
+        # Not Python's file: pyarrow would wait for the interpreter at every page.
+        self._file = pa.OSFile(path, "wb")
         self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> _OpenShard:
@@ -115,7 +116,12 @@ class _OpenShard:
         writer = self._open()
         rows = np.array(self.rows, dtype=ROW_DTYPE).tobytes()
         writer.add_key_value_metadata({ROWS_KEY: base64.b64encode(rows)})
-        writer.close()
+        try:
+            writer.close()
+        finally:
+            # After an error of the disk, pyarrow would try to close once more when the writer is collected.
+            writer.is_open = False
+            self._file.close()
 
     def _open(self) -> pq.ParquetWriter:
         if self._writer is None:
@@ -123,7 +129,7 @@ class _OpenShard:
             names = [column.name for column in list_columns(self.schema, has_pairs)]
             paths = {name: f"{name}.list.element" for name in names}
             self._writer = pq.ParquetWriter(
-                self._path,
+                self._file,
                 arrow_schema(self.schema, has_pairs),
                 data_page_version="2.0",
                 write_page_checksum=True,
