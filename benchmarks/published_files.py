@@ -32,13 +32,14 @@ INTEGERS = {
 }
 
 
-def write_pickle(path: Path, cloud: PointCloud) -> None:
-    """Save one cloud in the published layout."""
-    torch.save({name: torch.from_numpy(values) for name, values in published_tensors(cloud).items()}, path)
+def write_pickle(path: Path, cloud: PointCloud, *, has_graph: bool = True) -> None:
+    """Save one cloud in the published layout, or without its neighbour graph."""
+    tensors = published_tensors(cloud, has_graph=has_graph)
+    torch.save({name: torch.from_numpy(values) for name, values in tensors.items()}, path)
 
 
-def published_tensors(cloud: PointCloud) -> dict[str, NDArray[Any]]:
-    """The arrays of a published file."""
+def published_tensors(cloud: PointCloud, *, has_graph: bool = True) -> dict[str, NDArray[Any]]:
+    """The arrays of a published file, or all but the neighbour graph."""
     features = [entry for entry in TRACKING.features if entry.column != "layer"]
     scaled = [cloud.columns[entry.column] * np.float64(entry.scale) for entry in features]
     tensors: dict[str, NDArray[Any]] = {
@@ -48,8 +49,9 @@ def published_tensors(cloud: PointCloud) -> dict[str, NDArray[Any]]:
         "pos": cloud.coords,
         "evtid": np.array([cloud.event_id]),
         "s": np.array([cloud.sector]),
-        "knn_edge_index_k60": neighbor_graph(cloud.coords, min(N_NEIGHBORS, cloud.n_points)),
     }
+    if has_graph:
+        tensors["knn_edge_index_k60"] = neighbor_graph(cloud.coords, min(N_NEIGHBORS, cloud.n_points))
     tensors |= {name: cloud.columns[ours].astype(np.float32) for name, ours in FLOATS.items()}
     tensors |= {name: cloud.columns[ours].astype(np.int64) for name, ours in INTEGERS.items()}
     if cloud.positives is not None and cloud.negatives is not None:

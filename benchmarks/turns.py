@@ -22,7 +22,7 @@ class Timing:
     cpu: float
 
     def __str__(self) -> str:
-        return f"{1e3 * self.wall:.0f} ms (CPU {1e3 * self.cpu:.0f})"
+        return f"{1e3 * self.wall:.3g} ms (CPU {1e3 * self.cpu:.3g})"
 
 
 def time_in_turns(works: Mapping[str, Callable[[], object]], *, rounds: int = 9) -> dict[str, Timing]:

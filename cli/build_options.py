@@ -98,7 +98,7 @@ def build_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def run_build(
-    source: EventSource, out: Path, options: BuildOptions, title: str, *, default_workers: int = 1
+    source: EventSource, out: str, options: BuildOptions, title: str, *, default_workers: int = 1
 ) -> None:
     """Build with a progress bar, then print the summary."""
     with ProgressBar() as bar:

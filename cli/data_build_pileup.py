@@ -31,7 +31,7 @@ class _ByteSize(click.ParamType[int]):
 
 @click.command("pileup", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", nargs=-1, metavar="FILE.root...")
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out")
 @click.option(
     "--preset",
     type=click.Choice(list(PRESETS)),
@@ -62,7 +62,7 @@ class _ByteSize(click.ParamType[int]):
 @build_options
 def command(
     files: tuple[str, ...],
-    out: Path,
+    out: str,
     preset: str,
     branches: str | None,
     max_events: int | None,
@@ -72,7 +72,7 @@ def command(
     step_size: int | None,
     options: BuildOptions,
 ) -> None:
-    """Build a dataset from Delphes files (paths, globs, folders or URLs), in the new folder OUT.
+    """Build a dataset from Delphes files (paths, globs, folders or URLs) in the new folder or at the URL OUT.
 
     Particle-flow particles become points with kinematics, a particle class and the label: leading collision
     or pileup. `hept-data inspect` shows what a file offers. Stopped at any time, the same command continues.
@@ -82,10 +82,10 @@ def command(
       hept-data simulate pileup pileup.root --events 20
       hept-data build pileup pileup.root pileup --workers 2
     """
-    if not files or out.suffix == ".root":
+    if not files or Path(out).suffix == ".root":
         raise InputError(
             "OUT",
-            found=f"{str(out)!r} alone" if not files else f"{str(out)!r}, the name of a ROOT file",
+            found=f"{out!r} alone" if not files else f"{out!r}, the name of a ROOT file",
             expected="a new folder for the dataset after the files",
             remedy="add the folder at the end of the command",
         )

@@ -19,7 +19,7 @@ from .build_options import BuildOptions, build_options, run_build
 
 @click.command("tracking", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("raw", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out")
 @click.option(
     "--detectors",
     type=click.Path(path_type=Path),
@@ -58,7 +58,7 @@ from .build_options import BuildOptions, build_options, run_build
 @build_options
 def command(
     raw: Path,
-    out: Path,
+    out: str,
     detectors: Path | None,
     preset: str,
     events: str | None,
@@ -76,7 +76,7 @@ def command(
     unlabelled: bool,
     options: BuildOptions,
 ) -> None:
-    """Build a dataset from the TrackML events in the folder or zip RAW, in the new folder OUT.
+    """Build a dataset from the TrackML events in the folder or zip RAW, in the new folder or URL OUT.
 
     Hits become points with positions, cluster shapes, labels and contrastive pairs. Events without truth give
     an unlabelled dataset. Stopped at any moment, the same command continues.

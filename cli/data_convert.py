@@ -17,7 +17,7 @@ from .written_dataset import describe_written, print_written
 
 @click.command("convert")
 @click.argument("dataset", metavar="DATASET")
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out")
 @click.option(
     "--format",
     "file_format",
@@ -34,12 +34,12 @@ from .written_dataset import describe_written, print_written
 @json_option
 def command(
     dataset: str,
-    out: Path,
+    out: str,
     file_format: Literal["parquet", "hdf5"] | None,
     compression: Literal["gzip", "none"],
     json_path: Path | None,
 ) -> None:
-    """Write DATASET in the other format to the new folder OUT; nothing is lost.
+    """Write DATASET in the other format to the new folder, or the URL, OUT; nothing is lost.
 
     \b
     Example:

@@ -16,7 +16,7 @@ from .written_dataset import describe_written, print_written
 
 @click.command("merge")
 @click.argument("datasets", metavar="DATASET…", nargs=-1, required=True)
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out")
 @click.option(
     "--compression",
     type=click.Choice(["gzip", "none"]),
@@ -26,9 +26,9 @@ from .written_dataset import describe_written, print_written
 )
 @json_option
 def command(
-    datasets: tuple[str, ...], out: Path, compression: Literal["gzip", "none"], json_path: Path | None
+    datasets: tuple[str, ...], out: str, compression: Literal["gzip", "none"], json_path: Path | None
 ) -> None:
-    """Put the clouds of several DATASETs into the new folder OUT.
+    """Put the clouds of several DATASETs into the new folder, or the URL, OUT.
 
     They must have been built with the same configuration, from different events.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hepdata.storage.manifest import Manifest
 
 from .tables import format_bytes, print_table
 
 
-def describe_written(out: Path, manifest: Manifest) -> dict[str, object]:
+def describe_written(out: str, manifest: Manifest) -> dict[str, object]:
     """Counts of a new dataset, by split and in all, as `--json` writes them."""
     return {
         "out": out,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hepdata.errors import InputError
 from hepdata.progress import Progress, Silent
 from hepdata.storage.atomic import write_atomically
-from hepdata.storage.guarded_file import open_guarded
+from hepdata.storage.hdf5_file import create_hdf5
 
 if TYPE_CHECKING:
     from hepdata.cloud import PointCloud
@@ -59,7 +59,7 @@ def export_padded(
     n_lost = 0
     listener = progress or Silent()
     listener.start("exporting", len(split), "cloud")
-    with write_atomically(path) as handle, open_guarded(handle) as file:
+    with write_atomically(path) as handle, create_hdf5(handle) as file:
         _create(file, split, width)
         for row, cloud in enumerate(split.read(i, pairs=False) for i in range(len(split))):
             kept = _choose_points(cloud, width)

@@ -167,14 +167,15 @@ def _can_map(path: str) -> bool:
 
 def _known_classes() -> list[Any]:
     """Harmless classes that published files contain besides tensors."""
-    multiarray = np._core.multiarray  # type: ignore[attr-defined]
+    # What numpy's arrays name in their pickles, under the two names that its versions have for it.
+    reconstruct = np.empty(0).__reduce__()[0]
     known: list[Any] = [
         np.ndarray,
         np.dtype,
         type(np.dtype(np.int64)),
         type(np.dtype(np.float64)),
-        (multiarray._reconstruct, "numpy.core.multiarray._reconstruct"),
-        (multiarray._reconstruct, "numpy._core.multiarray._reconstruct"),
+        (reconstruct, "numpy.core.multiarray._reconstruct"),
+        (reconstruct, "numpy._core.multiarray._reconstruct"),
     ]
     with contextlib.suppress(ImportError):
         from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr

@@ -7,7 +7,6 @@ import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -25,7 +24,6 @@ from hepdata.storage.columns import PAIR_NAMES, cloud_from
 from hepdata.storage.manifest import Manifest
 from hepdata.storage.place import Place
 from hepdata.storage.reader import ShardReader, open_shard
-from hepdata.threads import side_thread
 
 if TYPE_CHECKING:
     import awkward as ak
@@ -89,18 +87,11 @@ class Split:
         Raises:
             InputError: An unknown column, or a missing or damaged shard.
         """
-        with side_thread() as beside:
-            return self.read_with(beside, index, columns, pairs=pairs)
-
-    def read_with(
-        self, beside: Executor | None, index: int, columns: Sequence[str] | None, *, pairs: bool
-    ) -> PointCloud:
-        """One cloud, as `read` gives it, with the help of another thread or without."""
         names = self.column_names if columns is None else self.check_columns(columns)
         if pairs and self.manifest.has_pairs:
             names = (*names, *PAIR_NAMES)
         reader, row = self._locate(index)
-        arrays = reader.read(row, names, beside)
+        arrays = reader.read(row, names)
         entry = reader.rows[row]
         return cloud_from(self.schema, int(entry["event_id"]), int(entry["sector"]), arrays)
 

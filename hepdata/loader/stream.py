@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from hepdata.errors import InputError
 from hepdata.loader.batch import Batch
 from hepdata.loader.collate import BatchLayout, collate
 from hepdata.loader.plan import EpochPlan
-from hepdata.threads import small_work, submit
 
 if TYPE_CHECKING:
     from hepdata.loader.split import Split
@@ -48,8 +47,7 @@ class Loader:
         prefetch: Batches read ahead; 0 reads in the caller's thread.
         pin_memory: Whether batches lie in page-locked memory, where there is a GPU.
 
-    At most `prefetch + max(workers, 1) + 1` batches are in memory at a time. What is free again is kept for
-    the next ones: after an epoch 128 MB of it, or two batches' where these are larger.
+    At most `prefetch + max(workers, 1) + 1` batches are in memory at a time.
     """
 
     def __init__(
@@ -115,11 +113,8 @@ class Loader:
     def read_batch(self, indices: NDArray[np.int64]) -> Batch:
         """The batch of these clouds of the split."""
         layout = self.layout
-        clouds = [
-            self.split.read_with(None, int(index), layout.reads, pairs=layout.pairs) for index in indices
-        ]
-        with small_work():
-            batch = collate(clouds, layout)
+        clouds = [self.split.read(int(index), layout.reads, pairs=layout.pairs) for index in indices]
+        batch = collate(clouds, layout)
         return batch.pin_memory() if self.pin_memory else batch
 
     def _ahead(self, steps: list[NDArray[np.int64]]) -> Iterator[Batch]:
@@ -135,7 +130,7 @@ class Loader:
         try:
             while True:
                 while len(waiting) < n_threads + self.prefetch and (step := next(todo, None)) is not None:
-                    waiting.append(submit(pool, self.read_batch, step))
+                    waiting.append(_submit(pool, self.read_batch, step))
                 if not waiting:
                     return
                 yield waiting.popleft().result()
@@ -155,3 +150,15 @@ class Loader:
             "rank": plan.rank,
             "world_size": plan.world_size,
         }
+
+
+def _submit(
+    pool: ThreadPoolExecutor, read: Callable[[NDArray[np.int64]], Batch], step: NDArray[np.int64]
+) -> Future[Batch]:
+    """Let the pool read, or read here and now where the interpreter is ending and starts no more threads."""
+    try:
+        return pool.submit(read, step)
+    except RuntimeError:
+        done: Future[Batch] = Future()
+        done.set_result(read(step))
+        return done

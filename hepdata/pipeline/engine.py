@@ -24,12 +24,16 @@ from hepdata.errors import HeptError, JobError
 from hepdata.pipeline.event import EventRef, EventSource, ThreadedSource
 from hepdata.pipeline.shard import ShardJob, ShardNote, bring_to_disk, build_shard
 from hepdata.schema import Schema
-from hepdata.threads import count_cores
 
 # Bytes of input from which another process is worth the second that it takes to start.
 LARGE_INPUT = 256_000_000
 # Every worker has a step in memory, and the disk is one.
 MOST_WORKERS = 4
+
+
+def count_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def choose_workers(n_bytes: int) -> int:

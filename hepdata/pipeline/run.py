@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -25,6 +25,8 @@ from hepdata.storage.finish import finish_dataset
 from hepdata.storage.lock import lock_output, sweep_lock
 from hepdata.storage.manifest import FileFormat, Manifest, ShardRecord, SkippedEvent, SourceFile
 from hepdata.storage.parquet import write_shard
+from hepdata.storage.place import open_place
+from hepdata.storage.upload import check_output, local_folder
 
 __all__ = [
     "BuildSummary",
@@ -42,7 +44,7 @@ class BuildSummary:
     """What a build made.
 
     Attributes:
-        out: The dataset's folder.
+        out: The dataset's folder, or its URL.
         n_events: Events in the dataset.
         n_clouds: Clouds (events, or sectors of events).
         clouds_by_split: The same for every split that the rule means to fill, empty ones too.
@@ -58,7 +60,7 @@ class BuildSummary:
         fingerprint: Checksum over the checksums of all data files.
     """
 
-    out: Path
+    out: Path | str
     n_events: int
     n_clouds: int
     clouds_by_split: dict[str, int]
@@ -76,7 +78,7 @@ class BuildSummary:
 
 def build_dataset(
     source: EventSource,
-    out: Path,
+    out: str | os.PathLike[str],
     *,
     file_format: FileFormat = "parquet",
     workers: int = 1,
@@ -95,7 +97,8 @@ def build_dataset(
 
     Args:
         source: Raw events and configuration.
-        out: Folder of the dataset; until it is whole, `out`.partial is in its place.
+        out: Folder of the dataset; until it is whole, `out`.partial is in its place. Or an fsspec URL: then
+            the dataset is made in a temporary folder and copied there, the manifest last.
         file_format: Of the data files.
         workers: Processes, this one among them; with more than one, the program's main module must have the
             guard that multiprocessing asks for.
@@ -108,27 +111,36 @@ def build_dataset(
         progress: Listener.
 
     Raises:
-        InputError: Unusable input, or an output folder that is taken.
+        InputError: Unusable input, or an output folder that is taken, or `overwrite` with a URL.
         JobError: The disk, the memory or a worker gave up; the same call continues.
     """
-    out = Path(os.path.abspath(out))  # noqa: PTH100 (a symbolic link keeps its own name)
+    check_output(out, overwrite=overwrite)
     rule = splits or SplitRule()
     events = source.list_events()
     _check_request(workers, events_per_shard, events)
     plans = plan_shards(rule.divide(events), events_per_shard)
-    staging = staging_of(out)
-    find = partial(identify, source, rule, plans, file_format)
     listener = progress or Silent()
-    make = partial(
-        _make_dataset,
-        source,
-        out,
-        [ShardJob(plan, staging, on_error) for plan in plans],
-        file_format,
-        rule,
-        _choose_engine(engine, workers, scheduler),
-        listener,
-    )
+    find = partial(identify, source, rule, plans, file_format)
+    chosen = _choose_engine(engine, workers, scheduler)
+    is_local = open_place(out).is_local
+    build = "" if is_local else find(listener).fingerprint
+    with local_folder(out, listener, build=build) as folder:
+        folder = Path(os.path.abspath(folder))  # noqa: PTH100 (a symbolic link keeps its own name)
+        jobs = [ShardJob(plan, staging_of(folder), on_error) for plan in plans]
+        make = partial(_make_dataset, source, folder, jobs, file_format, rule, chosen, listener)
+        summary = _make_or_continue(folder, rule, find, make, overwrite, listener)
+    return summary if is_local else replace(summary, out=os.fspath(out))
+
+
+def _make_or_continue(
+    out: Path,
+    rule: SplitRule,
+    find: Callable[[Progress], Identity],
+    make: Callable[[Callable[[Progress], Identity]], BuildSummary],
+    overwrite: bool,
+    listener: Progress,
+) -> BuildSummary:
+    staging = staging_of(out)
     if not (out.exists() or staging.exists()):
         # Nothing to continue and nothing to compare with: the checksums may come later.
         with (

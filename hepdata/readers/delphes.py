@@ -21,11 +21,6 @@ from hepdata.readers.delphes_files import is_url, no_answer, version_of
 
 TREE = "Delphes"
 
-# Most Delphes files are compressed by zlib, which was two thirds of reading them; ISA-L gives the same bytes
-# in a third of the time. uproot has the setting, but its public name (`ZLIB.library`) reaches writing alone.
-if (_zlib := getattr(uproot.compression, "_decompress_ZLIB", None)) is not None:
-    _zlib.library = "isal"
-
 
 @dataclass(frozen=True)
 class TreeSurvey:

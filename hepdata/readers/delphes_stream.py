@@ -19,7 +19,6 @@ from hepdata.readers.delphes import adopt_tree, close_tree, open_tree, release_t
 from hepdata.readers.delphes_branches import BranchMap
 from hepdata.readers.delphes_events import ParticleTable, list_leaves, read_range
 from hepdata.readers.delphes_files import name_of, version_of
-from hepdata.threads import do_now
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -157,7 +156,12 @@ class _Here(Executor):
     """Does at once, in the thread that asks, what it is given."""
 
     def submit(self, work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        return do_now(work, *args, **kwargs)
+        done: Future[_T] = Future()
+        try:
+            done.set_result(work(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
 
 def _choose_range(borders: list[int], at: int, stop: int, most: int, preferred: int) -> tuple[int, int]:

@@ -11,12 +11,13 @@ pair lists as compressed sparse rows `pos_ptr`, `pos_idx`, `neg_ptr`, `neg_idx` 
 are in the field metadata (Parquet) and in the attributes (HDF5).
 
 **Checks.** The manifest begins with the SHA-256 of its own text and holds the SHA-256 of every file. Readers
-check what they read: in Parquet a CRC-32 of the index and in it an XXH3 of every page (whose header has
-Parquet's own CRC-32, for others), in HDF5 a sum of words per array.
+check what they read: in Parquet the footer against a CRC-32 in the manifest and every page against Parquet's
+own CRC-32 in its header, in HDF5 a sum of words per array.
 
 **Versions.** `format_version` is a whole number. A reader opens every version up to its own and refuses newer
 ones. New optional fields of the manifest do not change the version, and readers ignore those that they do not
 know; anything that would make an older reader misread a file does. `tests/data` keeps datasets of each.
     1   Parquet pages of floats and of negative pairs in LZ4, all others in zstd; their CRC-32 in the index
-    2   all in LZ4, and their XXH3 in the index: both are faster to read; HDF5 as before
+    2   all in LZ4, and their XXH3 in the index; HDF5 as before
+    3   written by pyarrow: points uncompressed, pairs in zstd, no index of pages; HDF5 as before
 """

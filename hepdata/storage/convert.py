@@ -1,4 +1,4 @@
-"""From one format to the other, cloud by cloud: nothing is lost, memory does not grow with the dataset."""
+"""From one format or version to another, cloud by cloud: nothing is lost, memory does not grow."""
 
 from __future__ import annotations
 
@@ -13,48 +13,60 @@ from hepdata.progress import Progress, Silent
 from hepdata.storage.finish import fresh_staging, publish
 from hepdata.storage.hdf5 import Compression, split_to_hdf5
 from hepdata.storage.lock import lock_output
-from hepdata.storage.manifest import FileFormat, Manifest, ShardRecord, make_manifest, name_shard
+from hepdata.storage.manifest import (
+    FORMAT_VERSION,
+    FileFormat,
+    Manifest,
+    ShardRecord,
+    make_manifest,
+    name_shard,
+)
 from hepdata.storage.parquet import write_shard
 from hepdata.storage.place import open_place
 from hepdata.storage.reader import read_shards
+from hepdata.storage.upload import local_folder
 
 
 def convert_dataset(
     source: str | os.PathLike[str],
-    out: Path,
+    out: str | os.PathLike[str],
     file_format: FileFormat,
     *,
     compression: Compression = "none",
     progress: Progress | None = None,
 ) -> Manifest:
-    """Write the dataset at `source` in another format to the new folder `out`.
+    """Write the dataset at `source` in another format, or in the current version of the same one, to `out`.
 
     Parquet → HDF5 → Parquet gives the same bytes.
 
     Args:
         source: Folder or fsspec URL.
-        out: New folder.
+        out: New folder or fsspec URL.
         file_format: Of the result.
         compression: Of HDF5 files; "gzip" is smaller and slower to read.
         progress: Told of every cloud.
 
     Raises:
-        InputError: No dataset, or one that has this format, or `out` exists or is being written.
+        InputError: No dataset, or one that has this format and version, or `out` exists or is being written.
         JobError: The disk refuses.
     """
     place = open_place(source)
     manifest = Manifest.read(source)
-    if manifest.file_format == file_format:
+    if (manifest.file_format, manifest.format_version) == (file_format, FORMAT_VERSION):
         raise InputError(
             place.location,
             found=f"a dataset in {file_format} already",
-            expected="a dataset in the other format",
+            expected=f"a dataset in the other format, or of a version before {FORMAT_VERSION}",
             remedy="copy the folder instead",
         )
     listener = progress or Silent()
     listener.start(f"converting to {file_format}", manifest.statistics().n_clouds, "cloud")
     try:
-        with lock_output(out), fresh_staging(out) as staging:
+        with (
+            local_folder(out, listener) as folder,
+            lock_output(folder),
+            fresh_staging(folder) as staging,
+        ):
             splits: dict[str, list[ShardRecord]] = {}
             for split, shards in manifest.splits.items():
                 clouds = _told(read_shards(place, manifest, shards), listener)
@@ -73,7 +85,7 @@ def convert_dataset(
                 skipped=manifest.skipped,
             )
             result.write(staging)
-            publish(staging, out, result)
+            publish(staging, folder, result)
     finally:
         listener.finish()
     return result

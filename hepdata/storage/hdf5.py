@@ -9,7 +9,7 @@ Layout of a file with B clouds, N points and E pairs in all:
     pos_idx, neg_idx             (E,)
     checksums                    (B, columns)   of every cloud's part of every array
 
-Without compression every array is one stretch of bytes, which readers take without HDF5's machinery.
+Without compression every array is one stretch of bytes, which HDF5 reads as fast as the file system allows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hepdata.schema import Column, Schema
 from hepdata.storage.atomic import write_atomically
 from hepdata.storage.checksum import sum_words
 from hepdata.storage.columns import PAIRS, SCALARS, arrays_of, list_columns
-from hepdata.storage.guarded_file import open_guarded
+from hepdata.storage.hdf5_file import create_hdf5
 from hepdata.storage.manifest import ShardRecord
 from hepdata.storage.statistics import Statistics, add_up, count_cloud
 
@@ -94,7 +94,7 @@ def write_hdf5(
     event_ids: dict[int, None] = {}
     checksums: list[list[int]] = []
     with write_atomically(path) as handle:
-        with open_guarded(handle) as file:
+        with create_hdf5(handle) as file:
             writers = _create(file, schema, has_pairs, sizes, compression)
             for cloud in clouds:
                 arrays = arrays_of(cloud, schema, has_pairs)
@@ -143,7 +143,7 @@ def split_to_hdf5(
         schema,
         has_pairs=any(shard.has_pairs for shard in shards),
         sizes=Sizes.of(statistics),
-        rows_per_part=[shard.rows for shard in shards],
+        rows_per_part=[rows for shard in shards for rows in shard.rows_per_part or [shard.rows]],
         compression=compression,
     )
     return [record]

@@ -1,12 +1,13 @@
-"""One builder per folder: a lock that the operating system releases when its holder dies."""
+"""One builder per folder: a lock file that the operating system releases when its holder dies."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from hepdata.errors import InputError
 from hepdata.storage.atomic import disk_errors
@@ -20,42 +21,32 @@ def lock_output(out: Path) -> Iterator[None]:
         InputError: Another process holds it, or `out` exists.
         JobError: The folder of `out` cannot be written.
     """
-    out = Path(os.path.abspath(out))  # noqa: PTH100 (a symbolic link keeps its own name)
-    path = out.with_name(f".{out.name}.lock")
+    lock = _lock_of(out)
     with disk_errors(out):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise InputError(
+                out,
+                found="another process at work on it",
+                expected="one process per dataset folder",
+                remedy="wait for it to end, or choose another output folder",
+            ) from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.path.samestat(os.fstat(descriptor), path.stat()):
-                raise BlockingIOError("the file that was opened has been removed, and there is a new one")
-        except OSError as error:
-            raise _refusal(out, descriptor) from error
-        try:
-            refuse_existing(out)
-            with disk_errors(out):
-                os.ftruncate(descriptor, 0)
-                os.write(descriptor, f"{os.getpid()}\n".encode())
-            yield
-        finally:
-            # Removed while still held: whoever opens the path next makes a new file and locks that one.
-            with suppress(OSError):
-                path.unlink()
+        refuse_existing(out)
+        yield
     finally:
-        os.close(descriptor)
+        _remove(lock)
 
 
 def sweep_lock(out: Path) -> None:
-    """Remove the lock that a process left behind which was killed just after `out` was finished."""
-    path = out.with_name(f".{out.name}.lock")
-    with suppress(OSError):
-        descriptor = os.open(path, os.O_RDWR)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
-        finally:
-            os.close(descriptor)
+    """Remove the lock file that a process left behind which was killed just after `out` was finished."""
+    lock = _lock_of(out)
+    if Path(lock.lock_file).exists():
+        with suppress(Timeout, OSError):
+            lock.acquire(timeout=0)
+            _remove(lock)
 
 
 def refuse_existing(out: Path) -> None:
@@ -75,11 +66,14 @@ def refuse_existing(out: Path) -> None:
         )
 
 
-def _refusal(out: Path, descriptor: int) -> InputError:
-    holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-    return InputError(
-        out,
-        found=f"another process at work on it{f' (process {holder})' if holder else ''}",
-        expected="one process per dataset folder",
-        remedy="wait for it to end, or choose another output folder",
-    )
+def _lock_of(out: Path) -> FileLock:
+    out = Path(os.path.abspath(out))  # noqa: PTH100 (a symbolic link keeps its own name)
+    return FileLock(out.with_name(f".{out.name}.lock"))
+
+
+def _remove(lock: FileLock) -> None:
+    # Unlinked while still held: filelock refuses a lock on a file that has no name any more, so whoever
+    # opened this one before starts over with a new file.
+    with suppress(OSError):
+        Path(lock.lock_file).unlink()
+    lock.release()

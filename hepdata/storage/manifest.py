@@ -21,7 +21,7 @@ from hepdata.storage.old_schema import complete_schema
 from hepdata.storage.place import Place, open_place
 from hepdata.storage.statistics import Statistics, add_up
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MANIFEST_NAME = "dataset.json"
 FileFormat = Literal["parquet", "hdf5"]
 SPLITS = ("train", "valid", "test")
@@ -198,8 +198,9 @@ def make_manifest(
     sources: Sequence[SourceFile] = (),
     skipped: Sequence[SkippedEvent] = (),
     totals: Mapping[str, Statistics] | None = None,
+    format_version: int = FORMAT_VERSION,
 ) -> Manifest:
-    """A manifest of the current format version for shards that are written.
+    """A manifest for shards that are written.
 
     Ranges of columns are kept for whole splits only: a manifest of many shards stays quick to read. `totals`
     are needed where the records come from a manifest, and have lost them.
@@ -208,7 +209,7 @@ def make_manifest(
 
     shards = [shard for name in splits for shard in splits[name] if shard.rows]
     return Manifest(
-        format_version=FORMAT_VERSION,
+        format_version=format_version,
         task=schema.task,
         file_format=file_format,
         columns=list(schema.columns),

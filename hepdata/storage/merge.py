@@ -18,13 +18,14 @@ from hepdata.storage.manifest import SPLITS, Manifest, ShardRecord, make_manifes
 from hepdata.storage.place import Place, open_place
 from hepdata.storage.reader import read_shards
 from hepdata.storage.statistics import add_up
+from hepdata.storage.upload import local_folder
 
 Part = tuple[Place, Manifest]
 
 
 def merge_datasets(
     sources: Sequence[str | os.PathLike[str]],
-    out: Path,
+    out: str | os.PathLike[str],
     *,
     compression: Compression = "none",
     progress: Progress | None = None,
@@ -35,7 +36,7 @@ def merge_datasets(
 
     Args:
         sources: Folders or fsspec URLs of datasets with the same configuration and different events.
-        out: New folder.
+        out: New folder or fsspec URL.
         compression: Of HDF5 files; "gzip" is smaller and slower to read.
         progress: Told of every file.
 
@@ -51,7 +52,11 @@ def merge_datasets(
     names += [split for _, manifest in parts for split in manifest.splits if split not in SPLITS]
     listener.start("merging", sum(len(shards) for _, m in parts for shards in m.splits.values()), "file")
     try:
-        with lock_output(out), fresh_staging(out) as staging:
+        with (
+            local_folder(out, listener) as folder,
+            lock_output(folder),
+            fresh_staging(folder) as staging,
+        ):
             splits = {
                 split: _merge_parquet(parts, split, staging, listener)
                 if first.file_format == "parquet"
@@ -77,9 +82,11 @@ def merge_datasets(
                     split: add_up([part.totals[split] for _, part in parts if split in part.totals])
                     for split in splits
                 },
+                # Parquet shards are copied as they are.
+                format_version=first.format_version,
             )
             manifest.write(staging)
-            publish(staging, out, manifest)
+            publish(staging, folder, manifest)
     finally:
         listener.finish()
     return manifest

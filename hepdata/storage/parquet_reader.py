@@ -1,14 +1,15 @@
 """Reading Parquet shards: one cloud's bytes, checked, as arrays.
 
-The footer is read and checked once; after that, a cloud costs one read of its columns' range.
+The footer is read and checked once; after that, a cloud costs one read of its columns' range. Every column is
+one page with a checksum in its header, taken by `hepdata.storage.parquet_pages` where it has the form that
+version 3 writes, and by pyarrow where not.
 """
 
 from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,87 +17,77 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hepdata.errors import InputError
 from hepdata.schema import Column
-from hepdata.storage.byte_source import open_bytes
+from hepdata.storage.columns import SCALARS
 from hepdata.storage.manifest import ShardRecord
-from hepdata.storage.pages import INDEX_DTYPE, Entry, decode_page, read_index
+from hepdata.storage.parquet_pages import ChecksumError, Chunk, decode_page
 from hepdata.storage.place import Place
 from hepdata.storage.reader import ROW_DTYPE, damaged, missing
-from hepdata.threads import LARGE, small_work, submit
 
 ROWS_KEY = b"hept.rows"
-# Places in an entry of the index
-RAW = (INDEX_DTYPE.names or ()).index("raw")
-CHECKSUM = (INDEX_DTYPE.names or ()).index("checksum")
 
 
 class ParquetShard:
-    """Random access to the clouds of one Parquet file; see `hepdata.storage.reader.ShardReader`."""
+    """Random access to the clouds of one Parquet file; see `hepdata.storage.reader.ShardReader`.
+
+    Holds no open file: threads and forked processes share nothing that changes.
+    """
 
     def __init__(self, place: Place, shard: ShardRecord, columns: Sequence[Column]) -> None:
         self.where = place.name_of(shard.name)
+        self._system, self._path = place.find(shard.name)
         try:
-            self._file = open_bytes(place, shard.name)
+            size = self._system.size(self._path)
+            footer = self._system.cat_file(self._path, max(size - shard.footer_bytes, 0), size)
         except FileNotFoundError as error:
             raise missing(self.where) from error
-        if self._file.size != shard.bytes:
-            raise damaged(self.where, f"{self._file.size} bytes instead of {shard.bytes}")
-        footer = self._file.read(shard.bytes - shard.footer_bytes, shard.footer_bytes)
+        if size != shard.bytes:
+            raise damaged(self.where, f"{size} bytes instead of {shard.bytes}")
         if zlib.crc32(footer) != shard.footer_crc:
             raise damaged(self.where, "a footer that does not match its checksum")
-        notes = pq.read_metadata(pa.BufferReader(footer)).metadata
-        self.rows = np.frombuffer(base64.b64decode(notes[ROWS_KEY]), ROW_DTYPE)
-        self._index, self._checksum = read_index(notes, columns)
-        self._columns = {column.name: (place_in_row, column) for place_in_row, column in enumerate(columns)}
+        self._metadata = pq.read_metadata(pa.BufferReader(footer))
+        self.rows = np.frombuffer(base64.b64decode(self._metadata.metadata[ROWS_KEY]), ROW_DTYPE)
+        self._columns = {
+            own.name: (i, np.dtype(own.dtype)) for i, own in enumerate(columns, start=len(SCALARS))
+        }
 
-    def read(self, row: int, names: Sequence[str], beside: Executor | None = None) -> dict[str, NDArray[Any]]:
+    def read(self, row: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """The named arrays of one cloud, each page checked."""
-        pages = self._fetch(row, names)
-        large = [name for name in names if pages[name][1][RAW] >= LARGE]
-        tasks = {name: submit(beside, self._decode, name, *pages[name]) for name in large} if beside else {}
-        for name in large:
-            self._check(row, name, *pages[name])
-        arrays = {name: self._decode(name, *pages[name]) for name in large if name not in tasks}
-        with small_work():
-            for name in names:
-                if name not in large:
-                    self._check(row, name, *pages[name])
-                    arrays[name] = self._decode(name, *pages[name])
-        arrays |= {name: task.result() for name, task in tasks.items()}
-        return {name: arrays[name] for name in names}
-
-    def _fetch(self, row: int, names: Sequence[str]) -> dict[str, tuple[memoryview, Entry]]:
-        """The stored bytes of every named page, and what the index says of it."""
-        wanted = sorted(self._columns[name][0] for name in names)
-        base = row * len(self._columns)
-        found = {}
-        for first, last in _runs(wanted):
-            begin = self._index[base + first][0]
-            end = self._index[base + last][0] + self._index[base + last][1]
-            content = memoryview(self._file.read(begin, end - begin))
-            for position in range(first, last + 1):
-                entry = self._index[base + position]
-                page = content[entry[0] - begin : entry[0] - begin + entry[1]]
-                found[position] = (page, entry)
-        return {name: found[self._columns[name][0]] for name in names}
-
-    def _check(self, row: int, name: str, page: memoryview, entry: Entry) -> None:
-        if self._checksum(page) != entry[CHECKSUM]:
-            event = f"event {self.rows[row]['event_id']}, sector {self.rows[row]['sector']}"
-            raise damaged(self.where, f"damaged bytes in {event}, column {name}")
-
-    def _decode(self, name: str, page: memoryview, entry: Entry) -> NDArray[Any]:
-        return decode_page(page, entry, self._columns[name][1])
+        group = self._metadata.row_group(row)
+        chunks = {name: Chunk.of(group.column(self._columns[name][0])) for name in names}
+        # Point columns lie side by side, and pair lists behind them: one range holds little else.
+        begin = min((chunk.begin for chunk in chunks.values()), default=0)
+        end = max((chunk.begin + chunk.length for chunk in chunks.values()), default=0)
+        content = memoryview(self._system.cat_file(self._path, begin, end))
+        arrays = {}
+        for name, chunk in chunks.items():
+            page = content[chunk.begin - begin : chunk.begin - begin + chunk.length]
+            try:
+                values = decode_page(page, chunk, self._columns[name][1])
+            except (ChecksumError, pa.ArrowException, OSError) as error:
+                raise self._damaged(row, name) from error
+            arrays[name] = self._read_with_arrow(row, name) if values is None else values
+        return arrays
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._file.close()
+        """Nothing is held open."""
 
+    def _read_with_arrow(self, row: int, name: str) -> NDArray[Any]:
+        """The same array from pyarrow: for pages of earlier versions, and those of very short lists."""
+        try:
+            with self._system.open(self._path, "rb") as handle:
+                file = pq.ParquetFile(handle, metadata=self._metadata, page_checksum_verification=True)
+                lists = file.read_row_group(row, columns=[f"{name}.list.element"], use_threads=False)
+            values: NDArray[Any] = lists[name].chunk(0).values.to_numpy(zero_copy_only=False)
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(row, name) from error
+        chunk = self._metadata.row_group(row).column(self._columns[name][0])
+        # An empty list counts as one value, which is null.
+        if len(values) != chunk.num_values and len(values) + chunk.num_values != 1:
+            raise self._damaged(row, name)
+        return values if values.flags.writeable else values.copy()
 
-def _runs(positions: list[int]) -> Iterator[tuple[int, int]]:
-    """Neighbouring positions as (first, last), so that they are read at once."""
-    start = 0
-    for i in range(1, len(positions) + 1):
-        if i == len(positions) or positions[i] != positions[i - 1] + 1:
-            yield positions[start], positions[i - 1]
-            start = i
+    def _damaged(self, row: int, name: str) -> InputError:
+        event = f"event {self.rows[row]['event_id']}, sector {self.rows[row]['sector']}"
+        return damaged(self.where, f"damaged bytes in {event}, column {name}")

@@ -1,4 +1,4 @@
-"""Where a dataset lies: a local folder or an fsspec URL, read by name and byte range.
+"""Where a dataset lies: a local folder or an fsspec URL, read by name.
 
 Small and picklable, so that a dataset travels to worker processes as its address.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hepdata.errors import InputError
@@ -19,15 +18,30 @@ class Place:
 
     Attributes:
         location: Local path or fsspec URL, without a slash at the end.
-        is_local: Whether the operating system can open its files.
     """
 
     location: str
-    is_local: bool
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the operating system can open its files."""
+        return not is_url(self.location)
 
     def name_of(self, name: str) -> str:
-        """Full path or URL of one file."""
+        """Full path or URL of one file, for messages."""
         return f"{self.location}/{name}"
+
+    def find(self, name: str) -> tuple[Any, str]:
+        """The fsspec file system of the folder, and the path of one of its files there."""
+        from fsspec.core import url_to_fs
+
+        system, root = url_to_fs(self.location)
+        return system, f"{root.rstrip('/')}/{name}"
+
+    def open(self, name: str) -> Any:
+        """A binary file object for reading."""
+        system, path = self.find(name)
+        return system.open(path, "rb")
 
     def read_bytes(self, name: str) -> bytes:
         """A whole small file.
@@ -54,19 +68,14 @@ class Place:
             ) from error
         return content
 
-    def open(self, name: str) -> Any:
-        """A binary file object for reading."""
-        if self.is_local:
-            return Path(self.name_of(name)).open("rb")
-        import fsspec
 
-        return fsspec.open(self.name_of(name), "rb").open()
+def is_url(location: str | os.PathLike[str]) -> bool:
+    """Whether a location goes through fsspec instead of the operating system."""
+    text = os.fspath(location)
+    return "://" in text or "::" in text
 
 
 def open_place(location: str | os.PathLike[str]) -> Place:
     """The place that a user named; `file://` URLs are local folders."""
-    text = os.fspath(location)
-    if text.startswith("file://"):
-        text = text.removeprefix("file://")
-    is_local = "://" not in text and "::" not in text
-    return Place(text.rstrip("/") or "/", is_local)
+    text = os.fspath(location).removeprefix("file://")
+    return Place(text.rstrip("/") or "/")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,13 +27,12 @@ class ShardReader(Protocol):
 
     rows: NDArray[Any]
 
-    def read(self, row: int, names: Sequence[str], beside: Executor | None = None) -> dict[str, NDArray[Any]]:
+    def read(self, row: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """The named arrays of one cloud; only their bytes are read and checked.
 
         Args:
             row: Which cloud.
             names: Columns and pair lists.
-            beside: Takes a part of large arrays, where given; the calling thread does all else.
 
         Raises:
             InputError: The bytes are not those that were written.

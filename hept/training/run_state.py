@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from lightning_fabric.wrappers import _FabricOptimizer
 from torch import nn
+from torch.optim import Optimizer
 
 from hept.checkpoint import ModelCard, load_resume_state, save_resume_state, save_weights
 from hept.config import TrainConfig
@@ -50,7 +50,7 @@ class RunState:
     data: TrainingData
     folder: RunFolder
     network: nn.Module
-    optimizer: _FabricOptimizer
+    optimizer: Optimizer
     schedule: Schedule
     average: MovingAverage | None
     position: Position = field(default_factory=Position)

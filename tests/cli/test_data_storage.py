@@ -162,3 +162,17 @@ def test_errors_are_one_line(tmp_path, make_dataset, arguments, message):
     assert error.startswith("error: ")
     assert len(error.splitlines()) == 1
     assert message in error
+
+
+def test_outputs_are_urls_to_the_commands_too(tmp_path, make_dataset, monkeypatch):
+    """A path object would turn s3:// into a folder named s3: ."""
+    monkeypatch.chdir(tmp_path)
+    make_dataset(tmp_path / "a")
+    done = run(data_convert, "a", "memory://commands/b")
+    assert done.exit_code == 0, done.output
+    assert "memory://commands/b" in done.output.replace("\n", "")
+    assert len(hepdata.open_dataset("memory://commands/b")) == 8
+    code, _, error = hept_data("convert", tmp_path / "a", "nonsense://bucket/b")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "nonsense://bucket/b: found an address that cannot be used" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from hepdata.cloud import PairList, PointCloud
-from hepdata.schema import SCHEMAS, Task
+from hepdata.schema import SCHEMAS
 from hepdata.storage.finish import finish_dataset
 from hepdata.storage.manifest import FORMAT_VERSION, FileFormat, name_shard
 from hepdata.storage.parquet import write_shard
@@ -19,7 +19,7 @@ from hepdata.storage.parquet import write_shard
 HERE = Path(__file__).parent
 
 
-def make_cloud(task: Task, event_id: int) -> PointCloud:
+def make_cloud(task: str, event_id: int) -> PointCloud:
     """A cloud whose values follow from the names of its columns: `test_format.py` knows the rule."""
     n = 4 + event_id
     columns = {}
@@ -34,7 +34,7 @@ def make_cloud(task: Task, event_id: int) -> PointCloud:
     return PointCloud(task, event_id, event_id % 2, columns, *lists)
 
 
-def make_dataset(task: Task, file_format: FileFormat) -> None:
+def make_dataset(task: str, file_format: FileFormat) -> None:
     """Write `v<version>-<task>-<format>` beside this file."""
     out = HERE / f"v{FORMAT_VERSION}-{task}-{file_format}"
     if out.exists():

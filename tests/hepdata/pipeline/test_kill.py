@@ -102,6 +102,7 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on(trackml_events, tmp_p
     expected, _ = whole
     code = (
         "import os, signal, sys, multiprocessing\n"
+        "from contextlib import suppress\n"
         "from pathlib import Path\n"
         "from hepdata.pipeline.run import build_dataset\n"
         "from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking\n"
@@ -109,7 +110,8 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on(trackml_events, tmp_p
         "    def start(self, *a, **more): pass\n"
         "    def finish(self): pass\n"
         "    def advance(self, steps=1, note=''):\n"
-        "        for child in multiprocessing.active_children(): os.kill(child.pid, signal.SIGKILL)\n"
+        "        for child in multiprocessing.active_children():\n"
+        "            with suppress(ProcessLookupError): os.kill(child.pid, signal.SIGKILL)\n"
         "if __name__ == '__main__':\n"
         "    source = open_tracking(Path(sys.argv[1]), TRACKING_PRESETS['tracking-60k'])\n"
         "    build_dataset(source, Path(sys.argv[2]), workers=2, events_per_shard=2, progress=Killer())\n"

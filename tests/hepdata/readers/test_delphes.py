@@ -68,19 +68,6 @@ def test_compressions(write_delphes, make_particles, compression):
         np.testing.assert_allclose(tree["PF.PT"].array(library="np")[1], particles["PT"], rtol=1e-6)
 
 
-def test_the_faster_zlib_gives_the_same_values(pileup_file, monkeypatch):
-    decompressor = uproot.compression._decompress_ZLIB
-    assert decompressor.library == "isal"
-    with uproot.open({pileup_file: "Delphes"}) as tree:
-        fast = tree.arrays(filter_name="PF.*", library="np")
-    monkeypatch.setattr(decompressor, "library", "zlib")
-    with uproot.open({pileup_file: "Delphes"}) as tree:
-        plain = tree.arrays(filter_name="PF.*", library="np")
-    assert len(plain) > 10
-    for name, events in plain.items():
-        assert all(a.tobytes() == b.tobytes() for a, b in zip(events, fast[name], strict=True)), name
-
-
 def test_missing_file(tmp_path):
     with (
         pytest.raises(InputError, match=r"nowhere.root: found no such file"),

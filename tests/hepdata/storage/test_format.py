@@ -1,20 +1,18 @@
 """Datasets of every released format version open, now and later."""
 
-import base64
-import struct
-import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hepdata
+from hepdata.errors import InputError
 from hepdata.schema import SCHEMAS, TRACKING, Column
+from hepdata.storage.convert import convert_dataset
 from hepdata.storage.manifest import FORMAT_VERSION
 from hepdata.storage.old_schema import complete_schema
-from hepdata.storage.pages import INDEX_DTYPE, decode_page, read_index
 from hepdata.storage.validate import validate_dataset
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -68,32 +66,39 @@ def test_there_is_one_of_every_version_task_and_format():
     assert {path.name for path in FIXTURES} == expected
 
 
+@pytest.mark.parametrize("folder", FIXTURES, ids=lambda path: path.name)
+@pytest.mark.parametrize("file_format", ["parquet", "hdf5"])
+def test_earlier_versions_are_converted_to_the_current_one(tmp_path, folder, file_format):
+    """Whatever the version was, the result has the same bytes."""
+    _, task, old_format = folder.name.split("-")
+    current = DATA / f"v{FORMAT_VERSION}-{task}-{file_format}"
+    if folder.name == f"v{FORMAT_VERSION}-{task}-{file_format}":
+        with pytest.raises(InputError, match=f"found a dataset in {old_format} already"):
+            convert_dataset(folder, tmp_path / "out", file_format)
+        return
+    manifest = convert_dataset(folder, tmp_path / "out", file_format)
+    assert manifest.format_version == FORMAT_VERSION
+    clouds = [list(hepdata.open_dataset(path)["train"]) for path in (tmp_path / "out", current)]
+    for found, expected in zip(*clouds, strict=True):
+        for name, values in expected.columns.items():
+            np.testing.assert_array_equal(found.columns[name], values)
+    names = {path.name for path in current.iterdir()}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == names
+
+
 @pytest.mark.parametrize(
-    ("name", "dtype", "codec"),
-    [
-        ("neg_idx", "int32", "lz4_raw"),
-        ("pos_idx", "int32", "zstd"),
-        ("particle_id", "int64", "zstd"),
-        ("eta", "float32", "lz4_raw"),
-        ("is_scored", "bool", "zstd"),
-    ],
+    "folder", [path for path in FIXTURES if "parquet" in path.name], ids=lambda p: p.name
 )
-def test_pages_of_version_1_have_the_codec_of_their_column(name, dtype, codec):
-    """The tiny datasets have some of these uncompressed: they are too small to shrink."""
-    values = (np.arange(3000) % 7 < 3).astype(dtype)
-    raw = np.packbits(values, bitorder="little") if dtype == "bool" else values.view(np.uint8)
-    if dtype == "float32":
-        raw = np.ascontiguousarray(raw.reshape(-1, 4).T).reshape(-1)
-    stored = pa.Codec(codec).compress(raw).to_pybytes()
-    assert len(stored) < raw.nbytes
-    page = memoryview(b"header" + stored)
-    crc = zlib.crc32(page)
-    # offset, length, head, count, raw, crc, is_compressed; an empty page before it
-    packed = struct.pack("<q6I", 0, 6, 6, 0, 0, 1, 0)
-    packed += struct.pack("<q6I", 6, len(page), 6, len(values), raw.nbytes, crc, 1)
-    columns = [Column("other", "float32", "", ""), Column(name, dtype, "", "")]
-    (_, entry), checksum = read_index({b"hept.index": base64.b64encode(packed)}, columns)
-    assert checksum(page) == crc == entry[INDEX_DTYPE.names.index("checksum")]
-    found = decode_page(page, entry, columns[1])
-    assert found.dtype == values.dtype
-    np.testing.assert_array_equal(found, values)
+def test_damage_in_any_version_is_found(tmp_path, folder):
+    """Earlier versions too: their pages have the checksums that pyarrow verifies."""
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    path = tmp_path / "valid-00000-of-00001.parquet"
+    content, group = path.read_bytes(), pq.read_metadata(path).row_group(0)
+    for number in range(3, group.num_columns):
+        chunk = group.column(number)
+        last = chunk.data_page_offset + chunk.total_compressed_size - 1
+        path.write_bytes(content[:last] + bytes([content[last] ^ 1]) + content[last + 1 :])
+        name = chunk.path_in_schema.partition(".")[0]
+        with pytest.raises(InputError, match=f"damaged bytes in event 3, sector 1, column {name}"):
+            hepdata.open_dataset(tmp_path)["valid"][0]

@@ -81,3 +81,10 @@ def test_one_dataset_is_not_enough(tmp_path, make_dataset):
     make_dataset(tmp_path / "a")
     with pytest.raises(InputError, match="found 1 dataset; expected at least two"):
         merge_datasets([tmp_path / "a"], tmp_path / "c")
+
+
+def test_copied_shards_keep_their_version(tmp_path, make_dataset):
+    for name, first in (("a", 0), ("b", 50)):
+        make_dataset(tmp_path / name, first_event=first)
+        rewrite(tmp_path / name, format_version=2)
+    assert merge_datasets([tmp_path / "a", tmp_path / "b"], tmp_path / "c").format_version == 2
