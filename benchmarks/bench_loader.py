@@ -188,8 +188,7 @@ def _against_pickles(split: Split, label: str, times: Mapping[str, Timing]) -> l
             f"random access without pairs, {label} vs torch.load",
             times["pickles of points"],
             times["access to points"],
-            # h5py has a fixed cost a column that torch.load has a tensor: HDF5 is to be no slower by much.
-            3.0 if label == "parquet" else 0.5,
+            3.0,
         ),
     ]
 
@@ -277,7 +276,7 @@ class _Steps(Silent):
         self.n, self.seconds = 0, 0.0
         self._begun = time.perf_counter()
 
-    def start(self, description: str, total: int, unit: str) -> None:  # noqa: ARG002
+    def start(self, description: str, total: int, unit: str, *, done: int = 0) -> None:  # noqa: ARG002
         self._begun = time.perf_counter()
 
     def advance(self, steps: int = 1, note: str = "") -> None:  # noqa: ARG002

@@ -62,11 +62,13 @@ class Hdf5Shard:
 
     def _read_column(self, row: int, name: str) -> NDArray[Any]:
         begin, end = self._range(row, name)
-        values = np.empty(end - begin, self._dtypes[name])
+        values = np.empty(0, self._dtypes[name])
         try:
-            if len(values):
-                self._datasets[name].read_direct(values, np.s_[begin:end])
-            is_right = sum_words(values) == int(self._checksums[name][row])
+            if end > begin:
+                # h5py reads plain slices six times faster than `read_direct` does.
+                values = self._datasets[name][begin:end]
+            is_right = (values.dtype, len(values)) == (self._dtypes[name], end - begin)
+            is_right = is_right and sum_words(values) == int(self._checksums[name][row])
         except H5_ERRORS:
             is_right = False
         if not is_right:

@@ -77,7 +77,10 @@ class ParquetShard:
         """The same array from pyarrow: for pages of earlier versions, and those of very short lists."""
         try:
             with self._system.open(self._path, "rb") as handle:
-                file = pq.ParquetFile(handle, metadata=self._metadata, page_checksum_verification=True)
+                # Read ahead, pyarrow's own threads would hold the Python file, also while the interpreter ends.
+                file = pq.ParquetFile(
+                    handle, metadata=self._metadata, pre_buffer=False, page_checksum_verification=True
+                )
                 lists = file.read_row_group(row, columns=[f"{name}.list.element"], use_threads=False)
             values: NDArray[Any] = lists[name].chunk(0).values.to_numpy(zero_copy_only=False)
         except (pa.ArrowException, OSError) as error:
