@@ -107,6 +107,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from hept import HEPT
+from hept.attention import triton_backend
 from hept.attention.blocks import Blocks
 from hept.attention.grouped import compute_backward, compute_forward
 from hept.attention.rows import Layout, Rows
@@ -115,8 +116,11 @@ def empty_like(tensor):
     is_trained = isinstance(tensor, torch.nn.Parameter)
     return torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda", requires_grad=is_trained)
 
+# Fake tensors run no kernel: Triton need not be there.
+triton_backend.has_triton = lambda: True
 variants = {"periods": {1: 6.28}}, {"kernel": "dot"}, {"and_coords": (), "n_hidden_codes": 2}
-for settings in (*variants, *({"backend": name} for name in ("auto", "eager", "grouped", "sdpa", "flex"))):
+backends = "auto", "eager", "grouped", "triton", "sdpa", "flex"
+for settings in (*variants, *({"backend": name} for name in backends)):
     model = HEPT(5, 3, 12, n_layers=1, hidden_dim=8, n_heads=2, **settings)
     with FakeTensorMode():
         state = {name: empty_like(p) for name, p in model.named_parameters()}

@@ -1,0 +1,97 @@
+"""What the Triton kernels need of GPUs, from machine code that is compiled without one.
+
+`python -m benchmarks.bench_kernels` prints the whole table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.ahead import SHARED_KIB, Compiled, compile_kernel
+from benchmarks.ratio import Ratio
+from hept.attention import triton_blocks
+from hept.attention.triton_launch import (
+    BACKWARD_QUERY,
+    FORWARD,
+    START_ROWS,
+    Launch,
+    Sizes,
+    choose_backward_key,
+)
+
+# The published model, and the same with two angles as points on a circle.
+PUBLISHED = Sizes(H=8, M=24, V=24, P=6, S=100)
+LIFTED = replace(PUBLISHED, P=8)
+GOALS = 80, 90
+ROWS = "query", "key", "value", "place", "out", "total", "grad", "d_sums", "d_total"
+GRADIENTS = "d_query", "d_key", "d_value", "d_place"
+TYPES = dict.fromkeys((*ROWS, *GRADIENTS), "*fp32") | {
+    "query_order": "*i32",
+    "key_order": "*i32",
+    "position": "*i64",
+    "is_filled": "*i1",
+    "table": "i32",
+    "n_tables": "i32",
+    "n_points": "i32",
+    "epsilon": "fp32",
+}
+
+
+def compile_attention(sizes: Sizes, capability: int) -> list[Compiled]:
+    """The kernels of forward and backward pass as they are launched."""
+    launches = {
+        triton_blocks.attend: FORWARD,
+        triton_blocks.start_backward: Launch(START_ROWS, 16),
+        triton_blocks.backward_query: BACKWARD_QUERY,
+        triton_blocks.backward_key: choose_backward_key(capability),
+    }
+    return [
+        compile_kernel(
+            kernel,
+            TYPES,
+            sizes.constants(launch) | {"WIDE": False},
+            capability,
+            launch.options(),
+        )
+        for kernel, launch in launches.items()
+    ]
+
+
+def run() -> list[Ratio]:
+    """Spilled bytes and shared memory of the worst kernel on an A100 and on an H100."""
+    ratios = []
+    for capability in GOALS:
+        kernels = [kernel for sizes in (PUBLISHED, LIFTED) for kernel in compile_attention(sizes, capability)]
+        spilled = max(kernels, key=lambda kernel: kernel.spilled)
+        shared = max(kernels, key=lambda kernel: kernel.shared)
+        most = SHARED_KIB[capability][0]
+        ratios += [
+            Ratio(f"kernels on sm_{capability}, spilled bytes", spilled.spilled, 32, "at most", spilled.name),
+            Ratio(
+                f"kernels on sm_{capability}, shared KiB", shared.shared / 1024, most, "at most", shared.name
+            ),
+        ]
+    return ratios
+
+
+def show() -> None:
+    """Print what each kernel needs on each kind of GPU."""
+    table = Table("kernel", "GPU", "P", "registers", "spilled B", "shared KiB", "occupancy")
+    for sizes in (PUBLISHED, LIFTED):
+        for capability in SHARED_KIB:
+            for kernel in compile_attention(sizes, capability):
+                numbers = (
+                    str(sizes.P),
+                    str(kernel.registers),
+                    str(kernel.spilled),
+                    f"{kernel.shared / 1024:.1f}",
+                )
+                table.add_row(kernel.name, f"sm_{capability}", *numbers, f"{kernel.occupancy:.0%}")
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    show()
