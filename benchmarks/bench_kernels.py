@@ -21,6 +21,7 @@ from hept.attention.triton_launch import (
     Sizes,
     choose_backward_key,
 )
+from hept.losses import fused, triton_pairs
 
 # The published model, and the same with two angles as points on a circle.
 PUBLISHED = Sizes(H=8, M=24, V=24, P=6, S=100)
@@ -37,6 +38,19 @@ TYPES = dict.fromkeys((*ROWS, *GRADIENTS), "*fp32") | {
     "n_tables": "i32",
     "n_points": "i32",
     "epsilon": "fp32",
+}
+LOSS_TYPES = dict.fromkeys(("x", "weight", "loss"), "*fp32") | {
+    "positive_ptr": "*i64",
+    "positive_idx": "*i32",
+    "negative_ptr": "*i64",
+    "negative_idx": "*i32",
+    "particle": "*i64",
+    "offsets": "*i64",
+    "grad": "*i64",
+    "seed": "i32",
+    "fraction": "fp32",
+    "tau": "fp32",
+    "n_clouds": "i32",
 }
 
 
@@ -60,11 +74,18 @@ def compile_attention(sizes: Sizes, capability: int) -> list[Compiled]:
     ]
 
 
+def compile_loss(capability: int) -> Compiled:
+    """The kernel of InfoNCE with random negatives, for four clouds and 12 dimensions."""
+    constants = fused.find_constants(12, 4) | {"PUBLISHED": True, "WITH_DRAWS": True}
+    return compile_kernel(triton_pairs.add_anchors, LOSS_TYPES, constants, capability, fused.OPTIONS)
+
+
 def run() -> list[Ratio]:
     """Spilled bytes and shared memory of the worst kernel on an A100 and on an H100."""
     ratios = []
     for capability in GOALS:
         kernels = [kernel for sizes in (PUBLISHED, LIFTED) for kernel in compile_attention(sizes, capability)]
+        kernels.append(compile_loss(capability))
         spilled = max(kernels, key=lambda kernel: kernel.spilled)
         shared = max(kernels, key=lambda kernel: kernel.shared)
         most = SHARED_KIB[capability][0]

@@ -5,10 +5,8 @@ Axes: N points, H heads, V dimensions of a value, P of a place.
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,34 +18,20 @@ from hept.attention.rows import Layout, Rows
 from hept.attention.triton_launch import (
     BACKWARD_QUERY,
     FORWARD,
-    OLDEST_CAPABILITY,
     START_ROWS,
     Launch,
     Sizes,
     choose_backward_key,
-    find_capability,
     find_grid,
     pad,
 )
 from hept.attention.triton_traffic import count_backward, count_forward
-
-
-@cache
-def has_triton() -> bool:
-    """Whether Triton can be imported; it comes with torch's builds for GPUs."""
-    return importlib.util.find_spec("triton") is not None
+from hept.triton_devices import can_run, find_capability, has_triton
 
 
 def can_attend(rows: Rows) -> bool:
-    """Whether Triton is there, and makes kernels for such rows on their device."""
-    tensors = rows.query, rows.key, rows.value, rows.place
-    if not has_triton() or any(each is not None and each.dtype != torch.float32 for each in tensors):
-        return False
-    device = rows.query.device
-    if device.type == "cpu":
-        # Triton's interpreter, which is asked for; `auto` has a better back end there.
-        return os.environ.get("TRITON_INTERPRET") == "1"
-    return device.type == "cuda" and find_capability(device) >= OLDEST_CAPABILITY
+    """Whether Triton makes kernels for such rows on their device."""
+    return can_run(rows.query, rows.key, rows.value, rows.place)
 
 
 def attend_triton(rows: Rows, layout: Layout) -> Tensor:

@@ -7,14 +7,10 @@ Axes: N points, H heads, M dimensions of a query, V of a value, P of a place, S 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import cache
 
 import torch
 
 from hept.attention.rows import Layout, Rows
-
-# Older GPUs have no tensor cores for float32, and too little shared memory.
-OLDEST_CAPABILITY = 80
 
 
 @dataclass(frozen=True)
@@ -48,15 +44,6 @@ BACKWARD_KEY = {
 }
 # Rows of a program of `start_backward`.
 START_ROWS = 64
-
-
-@cache
-def find_capability(device: torch.device) -> int:
-    """80 for a GPU of compute capability 8.0; fake tensors may have a GPU where there is none."""
-    if device.type != "cuda" or not torch.cuda.is_available():
-        return OLDEST_CAPABILITY
-    major, minor = torch.cuda.get_device_capability(device)
-    return 10 * major + minor
 
 
 def choose_backward_key(capability: int) -> Launch:

@@ -15,9 +15,9 @@ from hept.attention.triton_launch import (
     Launch,
     Sizes,
     choose_backward_key,
-    find_capability,
 )
 from hept.traffic import Traffic
+from hept.triton_devices import find_capability
 
 
 def count_forward(*inputs: Tensor) -> Traffic:

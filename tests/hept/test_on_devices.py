@@ -107,7 +107,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from hept import HEPT
-from hept.attention import triton_backend
+from hept import triton_devices
 from hept.attention.blocks import Blocks
 from hept.attention.grouped import compute_backward, compute_forward
 from hept.attention.rows import Layout, Rows
@@ -117,7 +117,7 @@ def empty_like(tensor):
     return torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda", requires_grad=is_trained)
 
 # Fake tensors run no kernel: Triton need not be there.
-triton_backend.has_triton = lambda: True
+triton_devices.has_triton = lambda: True
 variants = {"periods": {1: 6.28}}, {"kernel": "dot"}, {"and_coords": (), "n_hidden_codes": 2}
 backends = "auto", "eager", "grouped", "triton", "sdpa", "flex"
 for settings in (*variants, *({"backend": name} for name in backends)):
@@ -146,6 +146,26 @@ with FakeTensorMode():
     out, total = torch.empty(h, n, 6, device="cuda"), torch.empty(h, n, device="cuda")
     compute_forward(rows, layout, out, total)
     compute_backward(rows, layout, out, out, total, grads)
+
+from hepdata.loader.batch import PairTensors
+from hept.losses import RandomNegatives, info_nce, number_particles
+
+with FakeTensorMode():
+    n = 1000
+    integers = [torch.empty(shape, dtype=torch.int64, device="cuda") for shape in (n + 1, n + 1, n, n, 3)]
+    positive_ptr, negative_ptr, particle, cloud, offsets = integers
+    lists = [torch.empty(length, dtype=torch.int32, device="cuda") for length in (5000, 256 * n)]
+    x = torch.empty(n, 12, device="cuda", requires_grad=True)
+    loss = info_nce(
+        x,
+        PairTensors(positive_ptr, lists[0]),
+        PairTensors(negative_ptr, lists[1]),
+        number_particles(particle, cloud),
+        particle > 0,
+        random_negatives=RandomNegatives(0.2, offsets, seed=1),
+    )
+    loss.backward()
+    assert x.grad.shape == x.shape
 print("passed")
 """
 

@@ -12,9 +12,9 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np
 import torch
-from counted_gathers import count_gathers
 from test_native import as_double, draw, run
 
+from benchmarks.counted_gathers import count_gathers
 from hept.attention import triton_blocks
 from hept.attention.blocks import Blocks
 from hept.attention.eager import EPSILON, attend_eager

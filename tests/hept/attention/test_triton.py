@@ -1,38 +1,25 @@
 """Triton's block attention: in its interpreter, compiled without a GPU, and by its formulas."""
 
-import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
+from hept import triton_devices
 from hept.attention import triton_backend
 from hept.attention.backends import attend_auto
 from hept.attention.blocks import cut_into_blocks
 from hept.attention.clouds import Clouds
 from hept.attention.grouped import attend_grouped
 from hept.attention.rows import Layout, Rows
-from hept.attention.triton_backend import attend_triton, has_triton
+from hept.attention.triton_backend import attend_triton
 from hept.attention.triton_launch import BACKWARD_KEY, BACKWARD_QUERY, FORWARD, Sizes, find_grid
+from hept.triton_devices import has_triton
 
 needs_triton = pytest.mark.skipif(not has_triton(), reason="needs Triton")
 LAUNCHES = FORWARD, BACKWARD_QUERY, *BACKWARD_KEY.values()
 PUBLISHED = Sizes(H=8, M=24, V=24, P=6, S=100)
-
-
-def interpret(name):
-    """Figures of `in_interpreter.py`."""
-    script = Path(__file__).with_name("in_interpreter.py")
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, str(script), name], capture_output=True, text=True, check=False, env=environment
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
 
 
 def draw(n=50, dtype=torch.float32):
@@ -43,15 +30,13 @@ def draw(n=50, dtype=torch.float32):
     return Rows(*rows), Layout(*orders, cut_into_blocks(clouds, 7))
 
 
-@needs_triton
-def test_values_and_gradients_of_all_shapes_are_those_of_the_definition():
+def test_values_and_gradients_of_all_shapes_are_those_of_the_definition(interpret):
     for shape, found in interpret("shapes").items():
         # Measured: 4e-7 for outputs, 9e-7 for gradients.
         assert max(found.values()) < 2e-6, (shape, found)
 
 
-@needs_triton
-def test_places_may_be_far_from_zero_and_no_numbers_at_all():
+def test_places_may_be_far_from_zero_and_no_numbers_at_all(interpret):
     found = interpret("extremes")
     assert found.pop("query that is not a number is seen")
     assert found.pop("other cloud is untouched")
@@ -59,30 +44,26 @@ def test_places_may_be_far_from_zero_and_no_numbers_at_all():
         assert max(errors.values()) < 1e-6, (case, errors)
 
 
-@needs_triton
-def test_bytes_are_those_that_the_kernels_gather():
+def test_bytes_are_those_that_the_kernels_gather(interpret):
     for case, found in interpret("traffic").items():
         for formula, counted in found.values():
             assert formula == counted, (case, found)
 
 
-@needs_triton
 @pytest.mark.skipif(sys.platform != "linux", reason="needs memory that is not set aside")
-def test_rows_beyond_2_to_the_31_are_found():
+def test_rows_beyond_2_to_the_31_are_found(interpret):
     found = interpret("large")
     assert all(found["moved"])
     assert all(found["same"])
 
 
-@needs_triton
 @pytest.mark.slow
-def test_more_than_65535_blocks():
+def test_more_than_65535_blocks(interpret):
     assert all(interpret("many_blocks")["same"])
 
 
-@needs_triton
 @pytest.mark.slow
-def test_a_thousand_points_at_the_published_sizes():
+def test_a_thousand_points_at_the_published_sizes(interpret):
     found = interpret("published")["1,000 points"]
     # Measured: 4e-7 and 9e-7.
     assert max(found.values()) < 2e-6, found
@@ -121,7 +102,8 @@ def test_a_cpu_is_refused_and_left_to_others(monkeypatch):
 
 
 def test_without_triton_there_is_none(monkeypatch):
-    monkeypatch.setattr(triton_backend, "has_triton", lambda: False)
+    for module in (triton_backend, triton_devices):
+        monkeypatch.setattr(module, "has_triton", lambda: False)
     rows, layout = draw(dtype=torch.float64)
     with pytest.raises(ValueError, match=r"backend 'triton': found no Triton, got torch.float64 on cpu"):
         attend_triton(rows, layout)
