@@ -12,14 +12,14 @@ from rich.table import Table
 
 from benchmarks.ahead import SHARED_KIB, Compiled, compile_kernel
 from benchmarks.ratio import Ratio
-from hept.attention import triton_blocks
+from hept.attention import triton_blocks, triton_keys
+from hept.attention.sort_keys import CHUNK, OPTIONS
 from hept.attention.triton_launch import (
+    BACKWARD_KEY,
     BACKWARD_QUERY,
     FORWARD,
-    START_ROWS,
-    Launch,
+    START,
     Sizes,
-    choose_backward_key,
 )
 from hept.losses import fused, triton_pairs
 
@@ -58,9 +58,9 @@ def compile_attention(sizes: Sizes, capability: int) -> list[Compiled]:
     """The kernels of forward and backward pass as they are launched."""
     launches = {
         triton_blocks.attend: FORWARD,
-        triton_blocks.start_backward: Launch(START_ROWS, 16),
+        triton_blocks.start_backward: START,
         triton_blocks.backward_query: BACKWARD_QUERY,
-        triton_blocks.backward_key: choose_backward_key(capability),
+        triton_blocks.backward_key: BACKWARD_KEY,
     }
     return [
         compile_kernel(
@@ -74,6 +74,15 @@ def compile_attention(sizes: Sizes, capability: int) -> list[Compiled]:
     ]
 
 
+def compile_keys(sizes: Sizes, capability: int) -> Compiled:
+    """The kernel of sort keys for three tables and two codes, one of them of an angle."""
+    constants = {"H": sizes.H, "C": 3, "A": 2, "T": CHUNK, "HAS_SHIFT": True}
+    types = dict.fromkeys(("query_hash", "key_hash", "regions"), "*fp32")
+    types |= dict.fromkeys(("rank", "shift", "cloud", "sizes", "keys"), "*i64")
+    types |= dict.fromkeys(("n_points", "n_clouds"), "i32")
+    return compile_kernel(triton_keys.make_keys, types, constants, capability, OPTIONS)
+
+
 def compile_loss(capability: int) -> Compiled:
     """The kernel of InfoNCE with random negatives, for four clouds and 12 dimensions."""
     constants = fused.find_constants(12, 4) | {"PUBLISHED": True, "WITH_DRAWS": True}
@@ -85,7 +94,7 @@ def run() -> list[Ratio]:
     ratios = []
     for capability in GOALS:
         kernels = [kernel for sizes in (PUBLISHED, LIFTED) for kernel in compile_attention(sizes, capability)]
-        kernels.append(compile_loss(capability))
+        kernels += [compile_keys(PUBLISHED, capability), compile_loss(capability)]
         spilled = max(kernels, key=lambda kernel: kernel.spilled)
         shared = max(kernels, key=lambda kernel: kernel.shared)
         most = SHARED_KIB[capability][0]

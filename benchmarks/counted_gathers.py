@@ -19,13 +19,17 @@ class Gathered:
 
 
 @contextmanager
-def count_gathers() -> Iterator[Gathered]:
+def count_gathers(parts: int = 1) -> Iterator[Gathered]:
     """Count bytes of masked loads and stores, and of atomic additions.
 
     A program reads and writes each address once; what is added to is read and written each time.
+
+    Args:
+        parts: So many programs, side by side on the first axis of the grid, count as one.
     """
     builder, found = interpreter.interpreter_builder, Gathered()
-    seen: dict[str, list[Any]] = {"load": [], "store": []}
+    seen: dict[tuple[Any, ...], list[Any]] = {}
+    group: tuple[int, ...] = ()
     names = "create_masked_load", "create_masked_store", "create_atomic_rmw", "set_grid_idx"
     load, store, add, move_on = (getattr(builder, name) for name in names)
 
@@ -34,12 +38,14 @@ def count_gathers() -> Iterator[Gathered]:
         size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
         addresses = np.broadcast_to(pointers.data, mask.data.shape)[mask.data]
         # Every byte has an address.
-        seen[kind].append((addresses[:, None] + np.arange(size, dtype=addresses.dtype)).ravel())
+        seen.setdefault((kind, *group), []).append(
+            (addresses[:, None] + np.arange(size, dtype=addresses.dtype)).ravel()
+        )
 
     def finish() -> None:
         for addresses in seen.values():
-            found.n_bytes += len(np.unique(np.concatenate(addresses))) if addresses else 0
-            addresses.clear()
+            found.n_bytes += len(np.unique(np.concatenate(addresses)))
+        seen.clear()
 
     def count_load(pointers: Any, mask: Any, *others: Any) -> Any:
         note("load", pointers, mask)
@@ -53,9 +59,13 @@ def count_gathers() -> Iterator[Gathered]:
         found.n_bytes += 2 * value.data.itemsize * int(mask.data.sum())
         return add(operation, pointers, value, mask, *others)
 
-    def begin_program(*index: int) -> Any:
-        finish()
-        return move_on(*index)
+    def begin_program(x: int, *others: int) -> Any:
+        nonlocal group
+        if x % parts == 0 and group[:1] != (x // parts,):
+            # Another block, or another launch.
+            finish()
+        group = x // parts, *others
+        return move_on(x, *others)
 
     for name, counted in zip(names, (count_load, count_store, count_add, begin_program), strict=True):
         setattr(builder, name, counted)

@@ -31,13 +31,24 @@ Backend = Literal["auto", "eager", "grouped", "native", "triton", "sdpa", "flex"
 
 def attend_auto(rows: Rows, layout: Layout) -> Tensor:
     """What `attend_eager` computes, by the back end that is best for such rows."""
+    return BACKENDS[choose_backend(rows)](rows, layout)
+
+
+def choose_backend(rows: Rows) -> Backend:
+    """The name of the back end that is best for such rows."""
     # All three are linear in memory; `sdpa` and `flex` lose precision to outliers.
     if native.can_attend(rows):
-        return attend_native(rows, layout)
+        return "native"
     # On a CPU there is only Triton's interpreter.
     if rows.query.device.type != "cpu" and triton_backend.can_attend(rows):
-        return attend_triton(rows, layout)
-    return attend_grouped(rows, layout)
+        return "triton"
+    return "grouped"
+
+
+def needs_grid(name: str, rows: Rows) -> bool:
+    """Whether the back end of that name expands distances on a grid, and wants its step with such rows."""
+    name = choose_backend(rows) if name == "auto" else name
+    return name in ("grouped", "sdpa", "flex")
 
 
 BACKENDS: dict[str, BlockAttention] = {

@@ -16,17 +16,17 @@ from hept.attention.eager import EPSILON
 from hept.attention.operators import define_attention
 from hept.attention.rows import Layout, Rows
 from hept.attention.triton_launch import (
+    BACKWARD_KEY,
     BACKWARD_QUERY,
     FORWARD,
-    START_ROWS,
+    START,
     Launch,
     Sizes,
-    choose_backward_key,
     find_grid,
     pad,
 )
 from hept.attention.triton_traffic import count_backward, count_forward
-from hept.triton_devices import can_run, find_capability, has_triton
+from hept.triton_devices import can_run, has_triton
 
 
 def can_attend(rows: Rows) -> bool:
@@ -73,14 +73,13 @@ def compute_backward(
     inputs = _lay_out(rows, layout)
     d_sums, d_total = grad.new_empty(rows.value.shape), torch.empty_like(total)
     by_point = (each.movedim(0, 1).contiguous() for each in (grad, out))
-    constants = {"H": n_heads, "V": n_values, "R": START_ROWS, "VP": pad(n_values)}
-    kernels.start_backward[-(-n_points // START_ROWS), n_heads](
-        *by_point, total, d_sums, d_total, n_points, **constants
+    constants = {"H": n_heads, "V": n_values, "R": START.rows, "VP": pad(n_values)}
+    kernels.start_backward[-(-n_points // START.rows), n_heads](
+        *by_point, total, d_sums, d_total, n_points, **constants, **START.options()
     )
     d_place = torch.empty_like(inputs[3])
     run_query = prepare(kernels.backward_query, BACKWARD_QUERY, rows, layout)
-    of_key = choose_backward_key(find_capability(grad.device))
-    run_key = prepare(kernels.backward_key, of_key, rows, layout)
+    run_key = prepare(kernels.backward_key, BACKWARD_KEY, rows, layout)
     for table in range(layout.n_tables):
         # The second adds to the gradient of places that the first has left.
         run_query(*inputs, d_sums, d_total, into.query, d_place, table, n_points)

@@ -242,8 +242,8 @@ def backward_key(
         force = w * (tl.dot(v, tl.trans(g), input_precision=PRECISION) + dz[None, :])
         all_forces += tl.sum(force, 1)
         dc = pull_places(dc, force, place + first * P, my_point, point, my_is_there, is_there, P, PP)
-        dv = tl.dot(w, g, dv, input_precision=PRECISION)
         dk = tl.dot(force, q, dk, input_precision=PRECISION)
+        dv = tl.dot(w, g, dv, input_precision=PRECISION)
     add_rows(d_key + first * M, my_point, my_is_there, M, dk - all_forces[:, None] * k, table == 0, M, MP)
     add_rows(d_value + first * V, my_point, my_is_there, V, dv, table == 0, V, VP)
     if P > 0:

@@ -37,18 +37,9 @@ class Launch:
 # Chunks of 16 fill a block of 100 best. Rows and stages are those with which least is spilled.
 FORWARD = Launch(rows=64, chunk=16)
 BACKWARD_QUERY = Launch(rows=64, chunk=16, num_stages=3)
-# By the oldest capability that it is made for: an H100 multiplies in groups of four warps.
-BACKWARD_KEY = {
-    80: Launch(rows=32, chunk=16, num_warps=2, num_stages=1),
-    90: Launch(rows=64, chunk=16, num_stages=1),
-}
-# Rows of a program of `start_backward`.
-START_ROWS = 64
-
-
-def choose_backward_key(capability: int) -> Launch:
-    """The launch of the largest kernel for such a GPU."""
-    return BACKWARD_KEY[max(oldest for oldest in BACKWARD_KEY if oldest <= capability)]
+BACKWARD_KEY = Launch(rows=64, chunk=16, num_stages=3)
+# `start_backward` has no other side.
+START = Launch(rows=64, chunk=16)
 
 
 @dataclass(frozen=True)

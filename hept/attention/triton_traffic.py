@@ -9,22 +9,15 @@ from torch import Tensor
 
 from hept.attention.operators import unpack
 from hept.attention.rows import Layout, Rows
-from hept.attention.triton_launch import (
-    BACKWARD_QUERY,
-    FORWARD,
-    Launch,
-    Sizes,
-    choose_backward_key,
-)
+from hept.attention.triton_launch import Sizes
 from hept.traffic import Traffic
-from hept.triton_devices import find_capability
 
 
 def count_forward(*inputs: Tensor) -> Traffic:
     """Launches and bytes of the forward pass; see `count_rows` for what is counted."""
     rows, layout = unpack(inputs)
     sizes, n_tables = Sizes.of(rows, layout), layout.n_tables
-    row = count_rows(sizes, layout, FORWARD, mine=sizes.M + sizes.P, others=sizes.M + sizes.V + sizes.P)
+    row = count_rows(sizes, layout, mine=sizes.M + sizes.P, others=sizes.M + sizes.V + sizes.P)
     left = sizes.V + 1
     moved = n_tables * (row + _count_numbers(rows, left)) + (n_tables - 1) * _count_numbers(rows, left)
     return Traffic(n_tables, moved) + (
@@ -37,9 +30,8 @@ def count_backward(grad: Tensor, out: Tensor, _total: Tensor, *inputs: Tensor) -
     rows, layout = unpack(inputs)
     sizes, n_tables = Sizes.of(rows, layout), layout.n_tables
     m, v, p = sizes.M, sizes.V, sizes.P
-    by_query = count_rows(sizes, layout, BACKWARD_QUERY, mine=m + p + v + 1, others=m + v + p)
-    of_key = choose_backward_key(find_capability(grad.device))
-    by_key = count_rows(sizes, layout, of_key, mine=m + p + v, others=m + p + v + 1)
+    by_query = count_rows(sizes, layout, mine=m + p + v + 1, others=m + v + p)
+    by_key = count_rows(sizes, layout, mine=m + p + v, others=m + p + v + 1)
     # Written by every table, and read by all but those that find nothing: places have been there by then.
     left = _count_numbers(rows, m + p + m + v + p)
     found = n_tables * left - _count_numbers(rows, m + p + m + v)
@@ -51,24 +43,21 @@ def count_backward(grad: Tensor, out: Tensor, _total: Tensor, *inputs: Tensor) -
     return traffic
 
 
-def count_rows(sizes: Sizes, layout: Layout, launch: Launch, *, mine: int, others: int) -> int:
+def count_rows(sizes: Sizes, layout: Layout, *, mine: int, others: int) -> int:
     """Bytes that the programs of one table read of their rows and of those on the other side of the block.
 
-    A program reads each number once: what it needs again is in its first-level cache. What another program
-    has read counts again, though it may be in the second-level cache.
+    The programs of a block run side by side, and read each of its numbers once: what they need again is in a
+    cache.
 
     Args:
         sizes: Sizes of the attention.
         layout: Blocks and orders.
-        launch: How blocks are cut into parts.
         mine: Numbers of a row of a program's own.
         others: Numbers of a row on the other side.
     """
-    n_points, parts = layout.query_order.shape[-1], sizes.count_parts(launch)
     # Which slots are filled, their positions, the points at both sides, and their rows.
-    slots = parts * layout.blocks.is_filled.numel()
-    per_point = parts * 8 + (parts + 1) * 4 + 4 * (mine + parts * others)
-    return sizes.H * (slots + n_points * per_point)
+    per_point = 8 + 2 * 4 + 4 * (mine + others)
+    return sizes.H * (layout.blocks.is_filled.numel() + layout.query_order.shape[-1] * per_point)
 
 
 def _count_numbers(rows: Rows, width: int) -> int:

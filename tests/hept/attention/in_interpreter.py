@@ -17,8 +17,11 @@ from test_native import as_double, draw, run
 from benchmarks.counted_gathers import count_gathers
 from hept.attention import triton_blocks
 from hept.attention.blocks import Blocks
+from hept.attention.clouds import Clouds
 from hept.attention.eager import EPSILON, attend_eager
 from hept.attention.rows import Layout, Rows
+from hept.attention.sort_keys import order_both
+from hept.attention.tables import HashTables
 from hept.attention.triton_backend import attend_triton, compute_backward, compute_forward, prepare
 from hept.attention.triton_launch import BACKWARD_KEY, BACKWARD_QUERY, FORWARD, Sizes
 from hept.attention.triton_traffic import count_backward, count_forward
@@ -94,10 +97,10 @@ def traffic():
         inputs = *tensors_of(rows), *orders, blocks.position, blocks.is_filled, blocks.slot
         heads, n, values = rows.value.shape
         out, total = rows.value.new_empty(n, heads, values).movedim(1, 0), rows.value.new_empty(heads, n)
-        with count_gathers() as forward:
+        with count_gathers(parts=Sizes.of(rows, layout).count_parts(FORWARD)) as forward:
             compute_forward(rows, layout, out, total)
         into = Rows(*(torch.empty_like(each) if each is not None else None for each in tensors_of(rows)[:4]))
-        with count_gathers() as backward:
+        with count_gathers(parts=Sizes.of(rows, layout).count_parts(FORWARD)) as backward:
             compute_backward(rows, layout, torch.ones_like(out), out, total, into)
         # The copies that lay out places are torch's, not a kernel's.
         of_copies = 2 * 4 * rows.place.numel() if rows.place is not None else 0
@@ -148,7 +151,7 @@ def large():
         )
         by_query = prepare(triton_blocks.backward_query, BACKWARD_QUERY, far_rows, far_layout)
         by_query(*given, *grads, into[0], into[3], 0, n_points)
-        by_key = prepare(triton_blocks.backward_key, BACKWARD_KEY[80], far_rows, far_layout)
+        by_key = prepare(triton_blocks.backward_key, BACKWARD_KEY, far_rows, far_layout)
         by_key(*given, *grads, into[1], into[2], into[3], 0, n_points)
         results.append([out[at].clone(), total[:, at].clone(), *(each[:, at].clone() for each in into)])
     is_moved = [bool((a != 0).any()) for a in results[0]]
@@ -175,6 +178,31 @@ def many_blocks():
     expected = run(attend_triton, rows, layout)
     found = run(attend_triton, rows, Layout(layout.query_order, layout.key_order, blocks))
     return {"same": [torch.equal(a, b) for a, b in zip(found, expected, strict=True)]}
+
+
+def orders():
+    """Orders from the kernel's keys against those of the tables, step by step."""
+    found = {}
+    for name, (sizes, periods) in {
+        "one cloud": ([600], {}),
+        "ragged, one empty": ([300, 0, 1, 40], {}),
+        "angle": ([300], {1: 6.28}),
+        "angle, ragged": ([100, 0, 150], {1: 6.28}),
+    }.items():
+        torch.manual_seed(len(name))
+        settings = {"n_heads": 2, "n_tables": 3, "n_regions": 17.5, "and_coords": (0, 1), "n_hidden_codes": 0}
+        tables = HashTables(6, **settings, periods=periods)
+        n = sum(sizes)
+        clouds = Clouds.from_offsets(torch.tensor([0, *sizes]).cumsum(0), n)
+        query, key, coords = torch.randn(2, n, 6), torch.randn(2, n, 6), torch.randn(n, 2)
+        ranks = tables.rank_coords(coords, clouds)
+        expected = tables(query, key, ranks, clouds)
+        hashes = ((tables.alpha.mT @ z.mT).contiguous() for z in (query, key))
+        rank = torch.stack([each.rank for each in ranks])
+        shift = tables._shift(ranks, clouds)
+        fused = order_both(*hashes, rank, shift, tables.regions, clouds.index, clouds.sizes)
+        found[name] = [torch.equal(a, b) for a, b in zip(fused, expected, strict=True)]
+    return found
 
 
 def published():

@@ -18,7 +18,7 @@ from hept.attention.triton_launch import BACKWARD_KEY, BACKWARD_QUERY, FORWARD, 
 from hept.triton_devices import has_triton
 
 needs_triton = pytest.mark.skipif(not has_triton(), reason="needs Triton")
-LAUNCHES = FORWARD, BACKWARD_QUERY, *BACKWARD_KEY.values()
+LAUNCHES = FORWARD, BACKWARD_QUERY, BACKWARD_KEY
 PUBLISHED = Sizes(H=8, M=24, V=24, P=6, S=100)
 
 
@@ -55,6 +55,11 @@ def test_rows_beyond_2_to_the_31_are_found(interpret):
     found = interpret("large")
     assert all(found["moved"])
     assert all(found["same"])
+
+
+def test_orders_of_fused_sort_keys_are_those_of_the_tables(interpret):
+    for case, is_same in interpret("orders").items():
+        assert all(is_same), case
 
 
 @pytest.mark.slow
@@ -113,9 +118,11 @@ def test_without_triton_there_is_none(monkeypatch):
 @needs_triton
 @pytest.mark.parametrize("capability", [80, 90])
 def test_kernels_fit_the_gpu_they_are_compiled_for(capability):
-    from benchmarks.bench_kernels import compile_attention
+    from benchmarks.bench_kernels import compile_attention, compile_keys
 
+    kernels = [compile_keys(PUBLISHED, capability)]
     for n_places in (6, 8):
-        for kernel in compile_attention(replace(PUBLISHED, P=n_places), capability):
-            assert kernel.fits, kernel
-            assert kernel.spilled <= 32, kernel
+        kernels += compile_attention(replace(PUBLISHED, P=n_places), capability)
+    for kernel in kernels:
+        assert kernel.fits, kernel
+        assert kernel.spilled <= 32, kernel
