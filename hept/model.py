@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from hept.attention.backends import Backend
 from hept.attention.clouds import Clouds
+from hept.attention.geometry import Geometry
 from hept.attention.layer import HEPTAttention, Kernel
 from hept.heads import ClassificationHead, EmbeddingHead
 
@@ -34,9 +35,10 @@ class TransformerBlock(nn.Module):
         self.ff = _make_perceptron(hidden_dim, ff_dim, hidden_dim)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
-        """(N, hidden) to (N, hidden)."""
-        x = x + self.dropout(self.attention(self.norm1(x), coords, clouds))
+    def forward(self, x: Tensor, coords: Tensor, clouds: Clouds, geometry: Geometry | None = None) -> Tensor:
+        """(N, hidden) to (N, hidden); the geometry is for HEPT's own attention."""
+        shared = () if geometry is None else (geometry,)
+        x = x + self.dropout(self.attention(self.norm1(x), coords, clouds, *shared))
         return x + self.dropout(self.ff(self.norm2(x)))  # type: ignore[no-any-return]
 
 
@@ -156,11 +158,19 @@ class HEPT(nn.Module):
         x = self.encoder(self._embed_class(features))
         if self.encode_place is not None:
             x = x + self.encode_place(coords)
-        layers = [x]
+        layers, geometry = [x], self._measure(coords, clouds)
         for block in self.blocks:
-            x = block(x, coords, clouds)
+            x = block(x, coords, clouds, geometry)
             layers.append(x)
         return self.head(torch.cat(layers, -1))  # type: ignore[no-any-return]
+
+    def _measure(self, coords: Tensor, clouds: Clouds) -> Geometry | None:
+        """What the layers share; None where they are not HEPT's own, or share nothing."""
+        attentions = [block.get_submodule("attention") for block in self.blocks]
+        first = attentions[0] if attentions else None
+        if not isinstance(first, HEPTAttention) or not all(first.can_share(each) for each in attentions):
+            return None
+        return first.measure(coords, clouds) if clouds.n_points else None
 
     def _check_shapes(self, features: Tensor, coords: Tensor) -> None:
         for name, rows, width in (

@@ -77,7 +77,7 @@ class ParquetShard:
         """The same array from pyarrow: for pages of earlier versions, and those of very short lists."""
         try:
             with self._system.open(self._path, "rb") as handle:
-                # Without pre_buffer: pyarrow's IO threads hold the Python file, even while the interpreter ends.
+                # pyarrow's IO threads would hold the Python file, even while the interpreter ends.
                 file = pq.ParquetFile(
                     handle, metadata=self._metadata, pre_buffer=False, page_checksum_verification=True
                 )

@@ -80,10 +80,15 @@ def rotate_rank(rank: Tensor, turn: Tensor, cut: Tensor, clouds: Clouds) -> Tens
     Returns:
         (C, H, N) int64.
     """
+    n_before = count_before(turn, cut, clouds)
+    return torch.remainder(rank - clouds.spread(n_before), clouds.spread(clouds.sizes))
+
+
+def count_before(turn: Tensor, cut: Tensor, clouds: Clouds) -> Tensor:
+    """How many points of each cloud lie before the cuts (C, H), of those at `turn` (N,): (C, H, B) int64."""
     is_before = (turn < cut.unsqueeze(-1)).long()  # (C, H, N)
     n_before = is_before.new_zeros(*cut.shape, clouds.n_clouds)
-    n_before.scatter_add_(-1, clouds.index.expand(is_before.shape), is_before)
-    return torch.remainder(rank - clouds.spread(n_before), clouds.spread(clouds.sizes))
+    return n_before.scatter_add_(-1, clouds.index.expand(is_before.shape), is_before)
 
 
 def bucket_of_rank(rank: Tensor, n_ranks: Tensor, buckets: Tensor, clouds: Clouds) -> Tensor:

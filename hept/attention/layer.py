@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from hept.attention.backends import Backend, find_backend
+from hept.attention.backends import Backend, find_backend, needs_grid
 from hept.attention.blocks import cut_into_blocks
 from hept.attention.clouds import Clouds
 from hept.attention.distances import choose_step, reach_of_clouds
+from hept.attention.geometry import Geometry
 from hept.attention.periodic import lift_periodic
 from hept.attention.rows import Layout, Rows
 from hept.attention.tables import HashTables
@@ -101,13 +103,34 @@ class HEPTAttention(nn.Module):
             periods=periods,
         )
 
-    def forward(self, x: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
+    def measure(self, coords: Tensor, clouds: Clouds) -> Geometry:
+        """What layers with the same coordinates, blocks and angles share; see `forward`."""
+        with torch.autocast(coords.device.type, enabled=False):
+            return Geometry(
+                cut_into_blocks(clouds, self.block_size),
+                self.tables.rank_coords(coords, clouds),
+                lift_periodic(coords, self.periods) if self.kernel == "gaussian" else None,
+            )
+
+    def can_share(self, other: nn.Module) -> bool:
+        """Whether the geometry of one attention is that of the other."""
+        return isinstance(other, HEPTAttention) and all(
+            (
+                self.block_size == other.block_size,
+                self.periods == other.periods,
+                self.kernel == other.kernel,
+                self.tables.and_coords == other.tables.and_coords,
+            )
+        )
+
+    def forward(self, x: Tensor, coords: Tensor, clouds: Clouds, geometry: Geometry | None = None) -> Tensor:
         """Attend within clouds.
 
         Args:
             x: (N, hidden_dim).
             coords: (N, coords_dim).
             clouds: Which points belong together.
+            geometry: What `measure` returns for these coordinates and clouds, where it is known already.
 
         Returns:
             (N, hidden_dim).
@@ -117,14 +140,18 @@ class HEPTAttention(nn.Module):
         value = self._project(self.w_v, x)
         # Half precision would scramble hashes and distances; values and the linear layers around stand it.
         with torch.autocast(x.device.type, enabled=False):
+            geometry = geometry or self.measure(coords, clouds)
             query, key = self._query_and_key(x.to(coords.dtype), clouds)
-            place, step = self._place(coords, clouds)
-            query_order, key_order = self.tables(query, key, coords, clouds, place)
+            scale = (2 * self.omega()).sqrt().to(coords.dtype) if self.kernel == "gaussian" else None
+            place = self._place(scale, geometry)
+            query_order, key_order = self.tables(query, key, geometry.ranks, clouds, place)
             # The same for a model that is in half precision itself: its sums would be 0 or infinite.
             dtype = torch.promote_types(query.dtype, torch.float32)
             at = place.to(dtype) if place is not None else None
-            rows = Rows(query.to(dtype), key.to(dtype), value.to(dtype), at, step)
-            out = self.attend(rows, Layout(query_order, key_order, cut_into_blocks(clouds, self.block_size)))
+            rows = Rows(query.to(dtype), key.to(dtype), value.to(dtype), at)
+            if needs_grid(self.backend, rows):
+                rows = replace(rows, step=self._step(scale, geometry, clouds))
+            out = self.attend(rows, Layout(query_order, key_order, geometry.blocks))
         return self.out_linear(out.to(value.dtype).movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
 
     def omega(self) -> Tensor:
@@ -138,17 +165,23 @@ class HEPTAttention(nn.Module):
         key = query if self.w_k is None else self._project(self.w_k, x)
         return _lift_dot(query, key, clouds) if self.kernel == "dot" else (query, key)
 
-    def _place(self, coords: Tensor, clouds: Clouds) -> tuple[Tensor | None, Tensor | None]:
-        """√(2ω)ρ (H, P, N), and the step of the grid on which distances are computed."""
-        if self.kernel == "dot":
-            return None, None
-        lifted = lift_periodic(coords, self.periods)  # (N, P)
-        scale = (2 * self.omega()).sqrt().to(coords.dtype)  # (H, P)
-        with torch.no_grad():
-            reach = scale.unsqueeze(1) * reach_of_clouds(lifted, clouds)  # (H, B, P)
-            step = choose_step(reach.amax(-1), lifted.shape[1], clouds)
+    def _place(self, scale: Tensor | None, geometry: Geometry) -> Tensor | None:
+        """√(2ω)ρ (H, P, N) from √(2ω) (H, P)."""
+        if scale is None or geometry.lifted is None:
+            return None
+        if geometry.lifted.device.type != "cpu":
+            # Kernels gather the coordinates of a point side by side.
+            return (scale.unsqueeze(1) * geometry.lifted).mT
         # One coordinate of all points is one stretch of memory, which products with few columns want.
-        return scale.unsqueeze(-1) * lifted.mT.contiguous(), step
+        return scale.unsqueeze(-1) * geometry.lifted.mT.contiguous()
+
+    @torch.no_grad()
+    def _step(self, scale: Tensor | None, geometry: Geometry, clouds: Clouds) -> Tensor | None:
+        """The step of the grid on which distances are computed."""
+        if scale is None or geometry.lifted is None:
+            return None
+        reach = scale.unsqueeze(1) * reach_of_clouds(geometry.lifted, clouds)  # (H, B, P)
+        return choose_step(reach.amax(-1), geometry.lifted.shape[1], clouds)
 
     def _project(self, linear: nn.Linear, x: Tensor) -> Tensor:
         """W x of all heads, each in one stretch of memory: (H, N, hidden_dim)."""

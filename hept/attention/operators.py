@@ -8,6 +8,7 @@ Axes: N points, H heads, C tables, M dimensions of a query, V of a value, P of a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -16,6 +17,7 @@ from torch.utils.flop_counter import register_flop_formula
 
 from hept.attention.blocks import Blocks
 from hept.attention.rows import Layout, Rows
+from hept.traffic import Traffic, register_traffic
 
 
 class BlockAttention(Protocol):
@@ -44,18 +46,31 @@ class Backward(Protocol):
         ...
 
 
-# What both operators are given, for torch; in the order of `_unpack`.
+# What both operators are given, for torch; in the order of `unpack`.
 INPUTS = (
     "Tensor query, Tensor key, Tensor value, Tensor? place, Tensor? step, "
     "Tensor query_order, Tensor key_order, Tensor position, Tensor is_filled, Tensor slot"
 )
 
 
-def define_attention(name: str, forward: Forward, backward: Backward) -> BlockAttention:
-    """Make the operator of that name, with its gradient, its shapes and its count of operations."""
+def define_attention(
+    name: str,
+    forward: Forward,
+    backward: Backward,
+    *,
+    traffic: tuple[Callable[..., Traffic], Callable[..., Traffic]] | None = None,
+) -> BlockAttention:
+    """Make the operator of that name, with its gradient, its shapes and its count of operations.
+
+    Args:
+        name: Of the operator; its backward pass is another one, `{name}_backward`.
+        forward: Fills the outputs.
+        backward: Fills the gradients.
+        traffic: Launches and bytes of both on a GPU, where they are not those of one kernel.
+    """
 
     def compute_forward(*inputs: Tensor) -> tuple[Tensor, Tensor]:
-        rows, layout = _unpack(inputs)
+        rows, layout = unpack(inputs)
         out, total = _shape_forward(*inputs)
         forward(rows, layout, out, total)
         return out, total
@@ -63,7 +78,7 @@ def define_attention(name: str, forward: Forward, backward: Backward) -> BlockAt
     def compute_backward(
         grad: Tensor, out: Tensor, total: Tensor, *inputs: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        rows, layout = _unpack(inputs)
+        rows, layout = unpack(inputs)
         into = _shape_backward(grad, out, total, *inputs)
         backward(rows, layout, grad, out, total, Rows(*into))
         return into
@@ -89,7 +104,10 @@ def define_attention(name: str, forward: Forward, backward: Backward) -> BlockAt
         return (*d_rows, d_place if place is not None else None, *(None for _ in others))
 
     attend.register_autograd(differentiate, setup_context=_save)
-    register_flop_formula([getattr(torch.ops.hept, name)])(_count_flops)
+    operators = getattr(torch.ops.hept, name), getattr(torch.ops.hept, f"{name}_backward")
+    register_flop_formula([operators[0]])(_count_flops)
+    for operator, formula in zip(operators, traffic or (), strict=False):
+        register_traffic(operator)(formula)
 
     def apply(rows: Rows, layout: Layout) -> Tensor:
         blocks = layout.blocks
@@ -102,7 +120,8 @@ def define_attention(name: str, forward: Forward, backward: Backward) -> BlockAt
     return apply
 
 
-def _unpack(inputs: tuple[Tensor, ...]) -> tuple[Rows, Layout]:
+def unpack(inputs: tuple[Tensor, ...]) -> tuple[Rows, Layout]:
+    """What an operator is given, from its arguments."""
     query, key, value, place, step, query_order, key_order, *blocks = inputs
     return Rows(query, key, value, place, step), Layout(query_order, key_order, Blocks(*blocks))
 

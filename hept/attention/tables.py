@@ -1,4 +1,4 @@
-"""OR & AND hash tables (paper, Sec. 4.2 and 4.3): queries, keys and coordinates enter, their orders leave.
+"""OR & AND hash tables (paper, Sec. 4.2 and 4.3): queries, keys and ranks enter, their orders leave.
 
 Table i orders the points of a cloud by the tuple (AND codes, base hash value):
 
@@ -17,8 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
+from hept.attention.geometry import CoordRank
 from hept.attention.hashing import (
     bucket_of_rank,
+    count_before,
     draw_buckets,
     joint_rank_in_cloud,
     rank_in_cloud,
@@ -26,6 +28,8 @@ from hept.attention.hashing import (
     sort_by,
 )
 from hept.attention.periodic import turn_of
+from hept.attention.sort_keys import order_both
+from hept.triton_devices import can_run
 
 
 class HashTables(nn.Module):
@@ -70,21 +74,30 @@ class HashTables(nn.Module):
 
     @torch.no_grad()
     def forward(
-        self, query: Tensor, key: Tensor, coords: Tensor, clouds: Clouds, place: Tensor | None = None
+        self,
+        query: Tensor,
+        key: Tensor,
+        ranks: Sequence[CoordRank],
+        clouds: Clouds,
+        place: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Order queries and keys in each table and head.
 
         Args:
             query: (H, N, M), the first of the D dimensions.
             key: (H, N, M); the same object as `query` where they are tied.
-            coords: (N, coordinates).
+            ranks: What `rank_coords` makes of the coordinates.
             clouds: Which points belong together.
             place: (H, D−M, N), the dimensions that query and key of a point share.
 
         Returns:
             Two permutations of the points (C, H, N), in which clouds lie one behind the other.
         """
-        codes = [(code, code) for code in self._codes_of_coords(coords, clouds)]
+        if self._can_fuse(query, ranks, clouds):
+            q_hash, k_hash = (_project(self.alpha, z, place) for z in (query, key))
+            rank, shift = torch.stack([each.rank for each in ranks]), self._shift(ranks, clouds)
+            return order_both(q_hash, k_hash, rank, shift, self.regions, clouds.index, clouds.sizes)
+        codes = [(code, code) for code in self._codes_of_coords(ranks, clouds)]
         if self.and_alpha is not None:
             q, k = (_project(self.and_alpha, z, place) for z in (query, key))
             codes += self._codes_of_projections(q, k, clouds)
@@ -95,6 +108,37 @@ class HashTables(nn.Module):
         if self.and_alpha is not None:
             joined = self._join([code for _, code in codes], clouds)
         return query_order, self._sort(joined, _project(self.alpha, key, place), clouds)
+
+    @torch.no_grad()
+    def rank_coords(self, coords: Tensor, clouds: Clouds) -> tuple[CoordRank, ...]:
+        """Rank the points along the coordinates (N, D) that feed AND codes; the same for all layers."""
+        ranks = []
+        for column in self.and_coords:
+            coord = coords.select(1, column)
+            turn = turn_of(coord, self.periods[column]) if column in self.periods else None
+            ranks.append(CoordRank(rank_in_cloud(coord if turn is None else turn, clouds), turn))
+        return tuple(ranks)
+
+    def _can_fuse(self, query: Tensor, ranks: Sequence[CoordRank], clouds: Clouds) -> bool:
+        """Whether one kernel makes the sort keys: on a GPU, of coordinates alone, and in 63 bits."""
+        is_plain = self.and_alpha is None and len(ranks) > 0 and query.device.type != "cpu"
+        return is_plain and self._count_codes(clouds) < 2**31 and can_run(query)
+
+    def _shift(self, ranks: Sequence[CoordRank], clouds: Clouds) -> Tensor | None:
+        """By how much each table and head rotates ranks on a circle: (A, C, H, B)."""
+        if self.cuts is None:
+            return None
+        shifts = [
+            count_before(each.turn, self.cuts.select(1, i), clouds)
+            if each.turn is not None
+            else self.cuts.new_zeros(*self.cuts.select(1, i).shape, clouds.n_clouds, dtype=torch.int64)
+            for i, each in enumerate(ranks)
+        ]
+        return torch.stack(shifts)
+
+    def _count_codes(self, clouds: Clouds) -> float:
+        """What joined codes stay below."""
+        return float(clouds.n_clouds * self.n_regions * 2**self.n_codes)
 
     def _join(self, codes: list[Tensor], clouds: Clouds) -> Tensor:
         """The tuple (cloud, last code, …, first code) as one number of mixed radix: (C, H, N)."""
@@ -107,18 +151,14 @@ class HashTables(nn.Module):
 
     def _sort(self, joined: Tensor, base: Tensor, clouds: Clouds) -> Tensor:
         """The order (C, H, N) by codes (C, H, N) and base hash values (H, C, N)."""
-        return sort_by(joined, base.movedim(1, 0), n_codes=clouds.n_clouds * self.n_regions * 2**self.n_codes)
+        return sort_by(joined, base.movedim(1, 0), n_codes=self._count_codes(clouds))
 
-    def _codes_of_coords(self, coords: Tensor, clouds: Clouds) -> list[Tensor]:
+    def _codes_of_coords(self, ranks: Sequence[CoordRank], clouds: Clouds) -> list[Tensor]:
         """One (C, H, N) for each of `and_coords`."""
         codes = []
-        for i, column in enumerate(self.and_coords):
-            place = coords.select(1, column)
-            if self.cuts is not None and column in self.periods:
-                place = turn_of(place, self.periods[column])
-                rank = rotate_rank(rank_in_cloud(place, clouds), place, self.cuts.select(1, i), clouds)
-            else:
-                rank = rank_in_cloud(place, clouds)
+        for i, (rank, turn) in enumerate((each.rank, each.turn) for each in ranks):
+            if turn is not None and self.cuts is not None:
+                rank = rotate_rank(rank, turn, self.cuts.select(1, i), clouds)
             codes.append(bucket_of_rank(rank, clouds.sizes, self.regions.select(1, i), clouds))
         return codes
 

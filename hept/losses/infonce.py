@@ -11,7 +11,8 @@ paper's equation.
 Points lie along a space-filling curve, so that neighbouring anchors share most of their negatives. A tile
 of anchors against the union of their lists is therefore a small and well-filled dense product: no pair list
 is sorted, and none is gathered in full. Value and gradient are computed in the same pass over the tiles,
-which leaves nothing to keep for the backward pass but one gradient of the size of the embeddings.
+which leaves nothing to keep for the backward pass but one gradient of the size of the embeddings. On a GPU
+one kernel does the same anchor by anchor, see `hept.losses.triton_pairs`.
 
 Axes: N points, E pairs, T anchors of a tile, U points that are a negative of at least one of them, D
     dimensions.
@@ -22,13 +23,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hept.losses.fused import UNIT, sum_pairs
+from hept.losses.particles import Rows, weigh_anchors
 from hept.threads import use_threads
+from hept.triton_devices import can_run
 
 Similarity = Literal["published", "paper"]
 WIDTH = 2 * 0.75**2
@@ -37,46 +41,28 @@ TILE = 64
 SMALLEST_TAU = 0.0125
 
 
-class Rows(Protocol):
-    """Compressed sparse rows: the partners of point i are idx[ptr[i]:ptr[i + 1]]."""
-
-    @property
-    def ptr(self) -> Tensor: ...  # noqa: D102
-    @property
-    def idx(self) -> Tensor: ...  # noqa: D102
-
-
 @dataclass(frozen=True)
 class RandomNegatives:
     """Further negatives, drawn from the whole cloud of the anchor.
 
-    One draw serves all anchors of a tile; points of the anchor's own particle (itself included) are left
-    out for that anchor.
+    One draw serves all anchors of a tile, on a GPU each anchor has its own; points of the anchor's own
+    particle (itself included) are left out for that anchor.
 
     Attributes:
         fraction: How many, as a part of the anchors' stored negatives.
         offsets: (B + 1,) where the clouds begin and end on the point axis.
-        generator: Source of the draws.
+        generator: Source of the draws, on the host.
+        seed: Of the draws of a GPU, below 2³¹; taken from the generator if not said.
     """
 
     fraction: float
     offsets: Tensor
     generator: torch.Generator | None = None
+    seed: int | None = None
 
-
-def number_particles(particle_id: Tensor, cloud_index: Tensor) -> Tensor:
-    """(N,) numbers 0, 1, … that agree where particle and cloud do: ids repeat from event to event."""
-    _, within = torch.unique(particle_id, return_inverse=True)
-    number: Tensor
-    _, number = torch.unique(
-        cloud_index * (int(within.max()) + 1 if len(within) else 1) + within, return_inverse=True
-    )
-    return number
-
-
-def count_particles(positives: Rows, particle: Tensor, is_anchor: Tensor) -> int:
-    """How many particles the loss is a mean over: those with an anchor that has a positive."""
-    return len(torch.unique(particle[is_anchor & (positives.ptr.diff() > 0)]))
+    def choose_seed(self) -> int:
+        """The seed, by which a GPU draws what does not depend on the order of its work."""
+        return int(torch.randint(2**31, (), generator=self.generator)) if self.seed is None else self.seed
 
 
 def info_nce(
@@ -170,6 +156,12 @@ class _InfoNCE(torch.autograd.Function):
         random_negatives: RandomNegatives | None,
         normaliser: float | None,
     ) -> Tensor:
+        if can_run(x):
+            total, grad = _fuse(
+                x, positives, negatives, particle, is_anchor, logit, random_negatives, normaliser
+            )
+            ctx.save_for_backward(grad)
+            return total
         anchors = (is_anchor & (positives.ptr.diff() > 0)).nonzero().squeeze(1)
         pair_weight = _weigh_pairs(anchors, positives, particle, normaliser)
         total = x.new_zeros((), dtype=torch.float64)
@@ -190,6 +182,32 @@ class _InfoNCE(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = ctx.saved_tensors
         return (grad * grad_output, *([None] * 7))
+
+
+def _fuse(
+    x: Tensor,
+    positives: Rows,
+    negatives: Rows,
+    particle: Tensor,
+    is_anchor: Tensor,
+    logit: _Logit,
+    random_negatives: RandomNegatives | None,
+    normaliser: float | None,
+) -> tuple[Tensor, Tensor]:
+    """Loss and gradient in one kernel; the host reads nothing that is on the device."""
+    weight, n_particles = weigh_anchors(positives.ptr.diff(), particle, is_anchor)
+    seed, fraction, offsets = 0, 0.0, None
+    if random_negatives is not None:
+        fraction, offsets = random_negatives.fraction, random_negatives.offsets
+        seed = random_negatives.choose_seed()
+    lists = positives.ptr, positives.idx, negatives.ptr, negatives.idx
+    is_published = logit.similarity == "published"
+    losses, units = sum_pairs(
+        x.detach(), *lists, particle, weight, offsets, seed, fraction, logit.tau, is_published
+    )
+    divisor = n_particles.clamp(min=1) if normaliser is None else normaliser
+    total = losses.sum(dtype=torch.float64) / divisor
+    return total.to(x.dtype), (units.double() / (UNIT * divisor)).to(x.dtype)
 
 
 def _weigh_pairs(anchors: Tensor, positives: Rows, particle: Tensor, normaliser: float | None) -> Tensor:

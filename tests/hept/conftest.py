@@ -1,5 +1,10 @@
 """Small datasets of both tasks, written as `hept-data build` writes them."""
 
+import importlib.util
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -146,3 +151,24 @@ def small_config():
     from hept.config import load_config
 
     return lambda preset="tracking-demo", *changes: load_config(preset, [*SMALL, *changes])
+
+
+@pytest.fixture
+def interpret(request):
+    """Runs a function of `in_interpreter.py` beside the test in Triton's interpreter; returns its figures."""
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("needs Triton")
+    root = Path(__file__).parents[2]
+
+    def run(name):
+        done = subprocess.run(
+            [sys.executable, str(request.path.with_name("in_interpreter.py")), name],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)},
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout)
+
+    return run

@@ -48,7 +48,7 @@ def fraction_of_neighbours_in_block(*, n_tables, block_size, and_coords=(0, 1), 
     clouds = Clouds.from_offsets(torch.tensor([0, n]), n)
     tables = make(n_tables=n_tables, n_regions=n / block_size * 2, and_coords=and_coords)
     # Queries and keys of a trained layer differ: shifted copies stand for them.
-    order_q, order_k = tables(points[None], points[None] + 0.02, points, clouds)
+    order_q, order_k = tables(points[None], points[None] + 0.02, tables.rank_coords(points, clouds), clouds)
     block = cut_into_blocks(clouds, block_size).slot // block_size
     block_q, block_k = (
         torch.empty_like(o).scatter_(-1, o, block.expand(o.shape)) for o in (order_q, order_k)
@@ -78,7 +78,7 @@ def test_points_lie_in_the_order_of_cloud_codes_and_hash():
     tables = make(n_tables=2, n_regions=6.0)
     points = torch.rand(40, 2)
     clouds = Clouds.from_offsets(torch.tensor([0, 15, 40]), 40)
-    order, _ = tables(points[None], points[None], points, clouds)
+    order, _ = tables(points[None], points[None], tables.rank_coords(points, clouds), clouds)
     for table in range(2):
         b_eta, b_phi = tables.regions[table, :, 0].tolist()
         keys = []
@@ -97,7 +97,8 @@ def test_tied_queries_and_keys_are_sorted_once():
     tables = make(and_coords=())
     points = torch.rand(30, 2)
     query = points[None]
-    order_q, order_k = tables(query, query, points, Clouds.from_offsets(torch.tensor([0, 30]), 30))
+    clouds = Clouds.from_offsets(torch.tensor([0, 30]), 30)
+    order_q, order_k = tables(query, query, tables.rank_coords(points, clouds), clouds)
     assert order_q is order_k
 
 
@@ -105,7 +106,7 @@ def test_hidden_codes_put_queries_and_keys_into_the_same_quantiles():
     tables = make(and_coords=(), n_hidden_codes=1, n_regions=4.0, n_tables=1)
     query, key = torch.randn(1, 100, 2), torch.randn(1, 100, 2)
     clouds = Clouds.from_offsets(torch.tensor([0, 100]), 100)
-    order_q, order_k = tables(query, key, torch.zeros(100, 2), clouds)
+    order_q, order_k = tables(query, key, tables.rank_coords(torch.zeros(100, 2), clouds), clouds)
     values = torch.cat([(z @ tables.and_alpha)[0, :, 0] for z in (query, key)])
     bucket = values.argsort().argsort() // 50
     assert bucket[order_q[0, 0]].diff().min() >= 0

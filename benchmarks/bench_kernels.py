@@ -1,0 +1,127 @@
+"""What the Triton kernels need of GPUs, from machine code that is compiled without one.
+
+`python -m benchmarks.bench_kernels` prints the whole table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.ahead import SHARED_KIB, Compiled, compile_kernel
+from benchmarks.ratio import Ratio
+from hept.attention import triton_blocks, triton_keys
+from hept.attention.sort_keys import CHUNK, OPTIONS
+from hept.attention.triton_launch import (
+    BACKWARD_KEY,
+    BACKWARD_QUERY,
+    FORWARD,
+    START,
+    Sizes,
+)
+from hept.losses import fused, triton_pairs
+
+# The published model, and the same with two angles as points on a circle.
+PUBLISHED = Sizes(H=8, M=24, V=24, P=6, S=100)
+LIFTED = replace(PUBLISHED, P=8)
+GOALS = 80, 90
+ROWS = "query", "key", "value", "place", "out", "total", "grad", "d_sums", "d_total"
+GRADIENTS = "d_query", "d_key", "d_value", "d_place"
+TYPES = dict.fromkeys((*ROWS, *GRADIENTS), "*fp32") | {
+    "query_order": "*i32",
+    "key_order": "*i32",
+    "position": "*i64",
+    "is_filled": "*i1",
+    "table": "i32",
+    "n_tables": "i32",
+    "n_points": "i32",
+    "epsilon": "fp32",
+}
+LOSS_TYPES = dict.fromkeys(("x", "weight", "loss"), "*fp32") | {
+    "positive_ptr": "*i64",
+    "positive_idx": "*i32",
+    "negative_ptr": "*i64",
+    "negative_idx": "*i32",
+    "particle": "*i64",
+    "offsets": "*i64",
+    "grad": "*i64",
+    "seed": "i32",
+    "fraction": "fp32",
+    "tau": "fp32",
+    "n_clouds": "i32",
+}
+
+
+def compile_attention(sizes: Sizes, capability: int) -> list[Compiled]:
+    """The kernels of forward and backward pass as they are launched."""
+    launches = {
+        triton_blocks.attend: FORWARD,
+        triton_blocks.start_backward: START,
+        triton_blocks.backward_query: BACKWARD_QUERY,
+        triton_blocks.backward_key: BACKWARD_KEY,
+    }
+    return [
+        compile_kernel(
+            kernel,
+            TYPES,
+            sizes.constants(launch) | {"WIDE": False},
+            capability,
+            launch.options(),
+        )
+        for kernel, launch in launches.items()
+    ]
+
+
+def compile_keys(sizes: Sizes, capability: int) -> Compiled:
+    """The kernel of sort keys for three tables and two codes, one of them of an angle."""
+    constants = {"H": sizes.H, "C": 3, "A": 2, "T": CHUNK, "HAS_SHIFT": True}
+    types = dict.fromkeys(("query_hash", "key_hash", "regions"), "*fp32")
+    types |= dict.fromkeys(("rank", "shift", "cloud", "sizes", "keys"), "*i64")
+    types |= dict.fromkeys(("n_points", "n_clouds"), "i32")
+    return compile_kernel(triton_keys.make_keys, types, constants, capability, OPTIONS)
+
+
+def compile_loss(capability: int) -> Compiled:
+    """The kernel of InfoNCE with random negatives, for four clouds and 12 dimensions."""
+    constants = fused.find_constants(12, 4) | {"PUBLISHED": True, "WITH_DRAWS": True}
+    return compile_kernel(triton_pairs.add_anchors, LOSS_TYPES, constants, capability, fused.OPTIONS)
+
+
+def run() -> list[Ratio]:
+    """Spilled bytes and shared memory of the worst kernel on an A100 and on an H100."""
+    ratios = []
+    for capability in GOALS:
+        kernels = [kernel for sizes in (PUBLISHED, LIFTED) for kernel in compile_attention(sizes, capability)]
+        kernels += [compile_keys(PUBLISHED, capability), compile_loss(capability)]
+        spilled = max(kernels, key=lambda kernel: kernel.spilled)
+        shared = max(kernels, key=lambda kernel: kernel.shared)
+        most = SHARED_KIB[capability][0]
+        ratios += [
+            Ratio(f"kernels on sm_{capability}, spilled bytes", spilled.spilled, 32, "at most", spilled.name),
+            Ratio(
+                f"kernels on sm_{capability}, shared KiB", shared.shared / 1024, most, "at most", shared.name
+            ),
+        ]
+    return ratios
+
+
+def show() -> None:
+    """Print what each kernel needs on each kind of GPU."""
+    table = Table("kernel", "GPU", "P", "registers", "spilled B", "shared KiB", "occupancy")
+    for sizes in (PUBLISHED, LIFTED):
+        for capability in SHARED_KIB:
+            for kernel in compile_attention(sizes, capability):
+                numbers = (
+                    str(sizes.P),
+                    str(kernel.registers),
+                    str(kernel.spilled),
+                    f"{kernel.shared / 1024:.1f}",
+                )
+                table.add_row(kernel.name, f"sm_{capability}", *numbers, f"{kernel.occupancy:.0%}")
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    show()

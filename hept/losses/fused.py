@@ -1,0 +1,108 @@
+"""InfoNCE on a GPU in one kernel, without waiting for it: the launch of `hept.losses.triton_pairs`.
+
+Axes: N points, D dimensions, E pairs, B clouds.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hept.traffic import Traffic, register_traffic
+
+# Pairs that a program takes at a time.
+CHUNK = 64
+# Gradients are integers in these units, see `hept.losses.triton_pairs`.
+UNIT = 2.0**40
+OPTIONS = {"num_warps": 4, "num_stages": 2, "enable_fp_fusion": True}
+
+INPUTS = (
+    "Tensor x, Tensor positive_ptr, Tensor positive_idx, Tensor negative_ptr, Tensor negative_idx, "
+    "Tensor particle, Tensor weight, Tensor? offsets, int seed, float fraction, float tau, bool published"
+)
+
+
+def find_constants(dim: int, n_clouds: int) -> dict[str, int]:
+    """Sizes that the kernel is compiled for."""
+    return {"D": dim, "DP": _pad(dim), "T": CHUNK, "BP": _pad(n_clouds + 1)}
+
+
+def _compute(
+    x: Tensor,
+    positive_ptr: Tensor,
+    positive_idx: Tensor,
+    negative_ptr: Tensor,
+    negative_idx: Tensor,
+    particle: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None,
+    seed: int,
+    fraction: float,
+    tau: float,
+    published: bool,
+) -> tuple[Tensor, Tensor]:
+    from hept.losses.triton_pairs import add_anchors
+
+    n_points, dim = x.shape
+    loss, grad = x.new_empty(n_points), x.new_zeros(n_points, dim, dtype=torch.int64)
+    rows = positive_ptr, positive_idx, negative_ptr, negative_idx, particle, weight
+    n_clouds = len(offsets) - 1 if offsets is not None else 0
+    add_anchors[n_points,](
+        *(each.contiguous() for each in (x, *rows, offsets if offsets is not None else positive_ptr)),
+        loss,
+        grad,
+        seed,
+        fraction,
+        tau,
+        n_clouds,
+        PUBLISHED=published,
+        WITH_DRAWS=offsets is not None,
+        **find_constants(dim, n_clouds),
+        **OPTIONS,
+    )
+    return loss, grad
+
+
+sum_pairs = torch.library.custom_op(
+    "hept::triton_info_nce", _compute, mutates_args=(), schema=f"({INPUTS}) -> (Tensor, Tensor)"
+)
+
+
+@sum_pairs.register_fake
+def _shape(x: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape[0]), x.new_empty(x.shape, dtype=torch.int64)
+
+
+@register_traffic(torch.ops.hept.triton_info_nce)
+def count_traffic(
+    x: Tensor,
+    _positive_ptr: Tensor,
+    positive_idx: Tensor,
+    _negative_ptr: Tensor,
+    negative_idx: Tensor,
+    particle: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None,
+    _seed: int,
+    fraction: float,
+    *_: object,
+) -> Traffic:
+    """Launches and bytes if every point is an anchor, which shapes do not tell: the most there can be.
+
+    A program reads each embedding once. A gradient is read and written for each pair.
+    """
+    n_points, dim = x.shape
+    row, gradient = 4 * dim, 2 * 8 * dim
+    n_listed = len(positive_idx) + len(negative_idx)
+    moved = n_listed * (positive_idx.element_size() + row + gradient)
+    of_anchor = row + gradient + weight.element_size() + 4 + 2 * 8 * 2
+    if offsets is not None:
+        of_anchor += particle.element_size() + len(offsets) * 8
+        moved += int(fraction * len(negative_idx)) * (particle.element_size() + row + gradient)
+    clear = 8 * n_points * dim
+    return Traffic(2, clear + moved + n_points * of_anchor)
+
+
+def _pad(size: int) -> int:
+    """The next power of two."""
+    return 1 << max(size - 1, 0).bit_length()

@@ -1,0 +1,56 @@
+"""Which points are of one particle, and how much their pairs weigh: labels enter, numbers and weights leave.
+
+Only `count_particles` waits for a GPU.
+
+Axes: N points.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Rows(Protocol):
+    """Compressed sparse rows: the partners of point i are idx[ptr[i]:ptr[i + 1]]."""
+
+    @property
+    def ptr(self) -> Tensor: ...  # noqa: D102
+    @property
+    def idx(self) -> Tensor: ...  # noqa: D102
+
+
+def number_particles(particle_id: Tensor, cloud_index: Tensor) -> Tensor:
+    """(N,) numbers 0, 1, … that agree where particle and cloud do: ids repeat from event to event."""
+    return rank_particles(cloud_index, particle_id)
+
+
+def count_particles(positives: Rows, particle: Tensor, is_anchor: Tensor) -> int:
+    """How many particles the loss is a mean over: those with an anchor that has a positive."""
+    return len(torch.unique(particle[is_anchor & (positives.ptr.diff() > 0)]))
+
+
+def rank_particles(*keys: Tensor) -> Tensor:
+    """(N,) numbers 0, 1, … in the order of tuples of keys (N,), the first one leading; equal for equal ones.
+
+    Sizes are those of the inputs, so that a GPU is not asked for any.
+    """
+    order = torch.arange(len(keys[0]), device=keys[0].device)
+    for key in reversed(keys):
+        order = order[torch.sort(key[order], stable=True).indices]
+    is_new = torch.zeros_like(order)
+    for key in keys:
+        ordered = key[order]
+        is_new[1:] |= ordered[1:] != ordered[:-1]
+    return torch.empty_like(order).scatter_(0, order, is_new.cumsum(0))
+
+
+def weigh_anchors(n_positives: Tensor, particle: Tensor, is_anchor: Tensor) -> tuple[Tensor, Tensor]:
+    """Weight (N,) of the pairs of each point, 1 over those of its particle, and the number of particles."""
+    n_pairs = torch.where(is_anchor, n_positives, 0)
+    number = rank_particles(particle)
+    of_particle = torch.zeros_like(n_pairs).index_add_(0, number, n_pairs)
+    weight = torch.where(n_pairs > 0, of_particle[number].float().reciprocal(), 0.0)
+    return weight, (of_particle > 0).sum()

@@ -1,0 +1,150 @@
+"""InfoNCE over pair lists as a Triton kernel: embeddings and lists enter, loss and gradient leave.
+
+    L(u) = weight_u Σ_v log(1 + S_u / e_uv),   S_u = Σ_n e_un,   e = exp(l − l_max)
+
+with v over the positives of an anchor u, n over its negatives, listed and drawn, and the logit l of
+`hept.losses.infonce`. A program has one anchor. It passes over the negatives for S, over the positives for
+the loss and their gradient, and over the negatives once more for theirs.
+
+Gradients of partners are added by many programs. They are integers, in units of 1/UNIT: sums of integers do
+not depend on their order, so that the result is the same every time, and nothing has to be sorted.
+
+Axes: N points, D dimensions of an embedding, T pairs of a chunk, B clouds; DP, BP: powers of two.
+"""
+
+import triton
+import triton.language as tl
+
+# Gradients of a particle are at most some 20 at a point, whatever its number of pairs: sums of 400,000
+# particles fit 63 bits, and one unit is far below the rounding of float32.
+UNIT = tl.constexpr(2.0**40)
+WIDTH = tl.constexpr(2 * 0.75**2)
+
+
+@triton.jit
+def find_logit(square, tau, PUBLISHED: tl.constexpr):
+    """exp(l − l_max) of squared distances, and dl/dd / d, which is 0 at d = 0."""
+    if PUBLISHED:
+        d = tl.sqrt(square)
+        sim = tl.exp(-d / WIDTH)
+        slope = tl.where(d > 0.0, -sim / (tl.where(d > 0.0, d, 1.0) * WIDTH * tau), 0.0)
+        shifted = (sim - 1.0) / tau
+    else:
+        sim = tl.exp(-square / tau)
+        slope = -2.0 * sim / tau
+        shifted = sim - 1.0
+    return tl.exp(shifted), slope
+
+
+@triton.jit
+def load_differences(x, mine, partner, is_there, D: tl.constexpr, DP: tl.constexpr):
+    """(T, DP) what my embedding is more than those of partners, and its square (T,)."""
+    d = tl.arange(0, DP)
+    at = (x + partner.to(tl.int64) * D)[:, None] + d[None, :]
+    rows = tl.load(at, is_there[:, None] & (d < D)[None, :], other=0.0)
+    difference = tl.where(is_there[:, None], mine[None, :] - rows, 0.0)
+    return difference, tl.sum(difference * difference, 1)
+
+
+@triton.jit
+def add_force(grad, force, difference, partner, is_there, D: tl.constexpr, DP: tl.constexpr):
+    """Add −force·difference to the gradients of partners; returns the sum (DP,) that is mine."""
+    d = tl.arange(0, DP)
+    pull = force[:, None] * difference
+    at = (grad + partner.to(tl.int64) * D)[:, None] + d[None, :]
+    # Rounded to the nearest unit.
+    units = tl.floor(0.5 - pull * UNIT).to(tl.int64)
+    tl.atomic_add(at, units, is_there[:, None] & (d < D)[None, :], sem="relaxed")
+    return tl.sum(pull, 0)
+
+
+@triton.jit
+def find_cloud(offsets, point, n_clouds, BP: tl.constexpr):
+    """Where the cloud of a point begins, and how many points it has."""
+    b = tl.arange(0, BP)
+    border = tl.load(offsets + b, b <= n_clouds, other=0)
+    is_before = (border <= point) & (b <= n_clouds)
+    begin = tl.max(tl.where(is_before, border, 0), 0)
+    # Borders ascend: behind the last point they are above all points.
+    end = tl.min(tl.where((b <= n_clouds) & (border > point), border, 2**62), 0)
+    return begin, end - begin
+
+
+@triton.jit
+def draw_points(seed, anchor, i, begin, size):
+    """Points of a cloud for the i-th draws of an anchor: a function of seed, anchor and i alone."""
+    # 32 random bits for each of four counters; the first of them is the draw, the second the anchor.
+    zero = i * 0
+    low, high = (anchor & 0x7FFFFFFF).to(tl.int32), (anchor >> 31).to(tl.int32)
+    bits, _, _, _ = tl.philox(seed, i, zero + low, zero + high, zero)
+    # ⌊size · bits / 2³²⌋, all of 64 bits.
+    return begin + ((bits.to(tl.uint32, bitcast=True).to(tl.int64) * size) >> 32)
+
+
+@triton.jit(do_not_specialize=["seed", "n_clouds"])
+def add_anchors(
+    x, positive_ptr, positive_idx, negative_ptr, negative_idx, particle, weight, offsets, loss, grad,
+    seed, fraction, tau, n_clouds,
+    D: tl.constexpr, DP: tl.constexpr, T: tl.constexpr, BP: tl.constexpr, PUBLISHED: tl.constexpr,
+    WITH_DRAWS: tl.constexpr,
+):  # fmt: skip
+    """Loss of an anchor (N,), and its share of all gradients (N, D), in units, which are added to."""
+    anchor = tl.program_id(0).to(tl.int64)
+    pair_weight = tl.load(weight + anchor)
+    if pair_weight == 0.0:
+        tl.store(loss + anchor, 0.0)
+        return
+    d, t = tl.arange(0, DP), tl.arange(0, T)
+    mine = tl.load(x + anchor * D + d, d < D, other=0.0)
+    begin, end = tl.load(negative_ptr + anchor), tl.load(negative_ptr + anchor + 1)
+    sums = tl.zeros((T,), tl.float32)
+    for first in range(begin, end, T):
+        is_there = first + t < end
+        partner = tl.load(negative_idx + first + t, is_there, other=0)
+        _, square = load_differences(x, mine, partner, is_there, D, DP)
+        e, _ = find_logit(square, tau, PUBLISHED)
+        sums += tl.where(is_there, e, 0.0)
+    if WITH_DRAWS:
+        my_particle = tl.load(particle + anchor)
+        cloud_begin, cloud_size = find_cloud(offsets, anchor, n_clouds, BP)
+        n_draws = tl.floor((end - begin).to(tl.float32) * fraction + 0.5).to(tl.int32)
+        for first in range(0, n_draws, T):
+            partner = draw_points(seed, anchor, first + t, cloud_begin, cloud_size)
+            is_there = (first + t < n_draws) & (tl.load(particle + partner) != my_particle)
+            _, square = load_differences(x, mine, partner, is_there, D, DP)
+            e, _ = find_logit(square, tau, PUBLISHED)
+            sums += tl.where(is_there, e, 0.0)
+    total = tl.sum(sums, 0)
+
+    own = tl.zeros((DP,), tl.float32)
+    losses, pulls = tl.zeros((T,), tl.float32), tl.zeros((T,), tl.float32)
+    positive_begin, positive_end = tl.load(positive_ptr + anchor), tl.load(positive_ptr + anchor + 1)
+    for first in range(positive_begin, positive_end, T):
+        is_there = first + t < positive_end
+        partner = tl.load(positive_idx + first + t, is_there, other=0)
+        difference, square = load_differences(x, mine, partner, is_there, D, DP)
+        e, slope = find_logit(square, tau, PUBLISHED)
+        ratio = total / e
+        # log(1 + r): where r is small, 1 + r would lose it.
+        log = tl.where(ratio < 1e-2, ratio * (1.0 - ratio * (0.5 - ratio / 3.0)), tl.log(1.0 + ratio))
+        losses += tl.where(is_there, log, 0.0)
+        pull = tl.where(is_there, pair_weight * total / (e + total), 0.0)
+        pulls += pull
+        own += add_force(grad, -pull * slope, difference, partner, is_there, D, DP)
+    tl.store(loss + anchor, pair_weight * tl.sum(losses, 0))
+
+    scale = tl.sum(pulls, 0) / tl.where(total > 0.0, total, 1.0)
+    for first in range(begin, end, T):
+        is_there = first + t < end
+        partner = tl.load(negative_idx + first + t, is_there, other=0)
+        difference, square = load_differences(x, mine, partner, is_there, D, DP)
+        e, slope = find_logit(square, tau, PUBLISHED)
+        own += add_force(grad, scale * e * slope, difference, partner, is_there, D, DP)
+    if WITH_DRAWS:
+        for first in range(0, n_draws, T):
+            partner = draw_points(seed, anchor, first + t, cloud_begin, cloud_size)
+            is_there = (first + t < n_draws) & (tl.load(particle + partner) != my_particle)
+            difference, square = load_differences(x, mine, partner, is_there, D, DP)
+            e, slope = find_logit(square, tau, PUBLISHED)
+            own += add_force(grad, scale * e * slope, difference, partner, is_there, D, DP)
+    tl.atomic_add(grad + anchor * D + d, tl.floor(0.5 + own * UNIT).to(tl.int64), d < D, sem="relaxed")

@@ -1,0 +1,161 @@
+"""What a computation costs a GPU besides arithmetic: launches, bytes, synchronisations and memory, counted.
+
+Nothing is computed: under fake tensors the counter sees the operators that a GPU would run. An operator
+counts as one launch that reads its inputs and writes its outputs; views count as none. Operators of our own
+that are more (or less) than that have a formula, see `register_traffic`.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Kernels that an operator launches, and bytes that they read and write."""
+
+    n_launches: int
+    n_bytes: int
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.n_launches + other.n_launches, self.n_bytes + other.n_bytes)
+
+
+F = TypeVar("F", bound=Callable[..., Traffic])
+_FORMULAS: dict[Any, Callable[..., Traffic]] = {}
+# They move what they find, not all that they look in.
+_LOOK_UPS = {
+    torch.ops.aten.gather,
+    torch.ops.aten.index_select,
+    torch.ops.aten.embedding,
+    torch.ops.aten.index,
+    torch.ops.aten.take,
+}
+# The host waits for a value or for a size.
+_WAITS = {torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero, torch.ops.aten._unique2}
+_ALLOCATIONS = {
+    torch.ops.aten.empty,
+    torch.ops.aten.empty_like,
+    torch.ops.aten.empty_strided,
+    torch.ops.aten.new_empty,
+    torch.ops.aten.new_empty_strided,
+}
+
+
+def register_traffic(operator: Any) -> Callable[[F], F]:
+    """Let a function of the operator's arguments say what it costs.
+
+    Args:
+        operator: Such as `torch.ops.hept.triton_attention`.
+    """
+
+    def register(formula: F) -> F:
+        _FORMULAS[operator] = formula
+        return formula
+
+    return register
+
+
+class TrafficCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts all that is dispatched while it is entered.
+
+    Args:
+        device: Type of the device whose work counts.
+
+    Attributes:
+        n_launches: Kernels.
+        n_bytes: Read and written.
+        n_waits: How often the host waited for the device.
+        peak: Largest number of bytes that tensors made here had at one time.
+        by_operator: The traffic of each operator.
+    """
+
+    def __init__(self, device: str = "cuda") -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.device = device
+        self.n_launches = self.n_bytes = self.n_waits = self.peak = 0
+        self.by_operator: dict[str, Traffic] = {}
+        self._live = 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run one operator, and count it."""
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        inputs = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        outputs = [each for each in tree_leaves(out) if isinstance(each, Tensor)]
+        is_here = any(each.device.type == self.device for each in (*inputs, *outputs))
+        # `prim` asks what a tensor is.
+        if not is_here or func.namespace == "prim":
+            return out
+        self.n_waits += self._makes_wait(func, inputs, outputs)
+        for tensor in outputs:
+            self._watch(tensor)
+        traffic = _measure(func, args, kwargs, inputs, outputs)
+        self.n_launches += traffic.n_launches
+        self.n_bytes += traffic.n_bytes
+        name = str(func.overloadpacket)
+        self.by_operator[name] = self.by_operator.get(name, Traffic(0, 0)) + traffic
+        return out
+
+    def _makes_wait(self, func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
+        devices = {each.device.type for each in inputs}, {each.device.type for each in outputs}
+        to_host = self.device != "cpu" and self.device in devices[0] and "cpu" in devices[1]
+        by_mask = func.overloadpacket is torch.ops.aten.index and any(
+            each.dtype == torch.bool for each in inputs[1:]
+        )
+        return to_host or by_mask or func.overloadpacket in _WAITS
+
+    def _watch(self, tensor: Tensor) -> None:
+        """Count the memory of a new tensor until it is gone."""
+        storage = tensor.untyped_storage()
+        if tensor.device.type != self.device or storage._cdata in self._known:
+            return
+        key, size = storage._cdata, storage.nbytes()
+        self._known.add(key)
+        self._live += size
+        self.peak = max(self.peak, self._live)
+        weakref.finalize(storage, self._forget, key, size)
+
+    def _forget(self, key: int, size: int) -> None:
+        self._known.discard(key)
+        self._live -= size
+
+
+def _measure(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[Tensor], outputs: list[Tensor]
+) -> Traffic:
+    packet = func.overloadpacket
+    if packet in _FORMULAS:
+        return _FORMULAS[packet](*args, **kwargs)
+    if packet in _ALLOCATIONS or _is_view(func, inputs, outputs):
+        return Traffic(0, 0)
+    if packet in _LOOK_UPS:
+        _looked_in, *indices = inputs
+        return Traffic(1, sum(map(_count_bytes, indices)) + 2 * sum(map(_count_bytes, outputs)))
+    return Traffic(1, sum(map(_count_bytes, (*inputs, *outputs))))
+
+
+def _is_view(func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
+    """Whether the operator only looks at the memory of an input."""
+    if any(each.alias_info is not None and each.alias_info.is_write for each in func._schema.arguments):
+        return False
+    own = {each.untyped_storage()._cdata for each in inputs}
+    return bool(outputs) and all(each.untyped_storage()._cdata in own for each in outputs)
+
+
+def _count_bytes(tensor: Tensor) -> int:
+    """Bytes of the elements that differ in their place in memory: an expanded axis counts once."""
+    sizes = (size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
+    return math.prod(sizes) * tensor.element_size() if tensor.numel() else 0
