@@ -33,7 +33,7 @@ class ClassificationObjective:
 
     is_embedding: ClassVar[bool] = False
     needs_pairs: ClassVar[bool] = False
-    metric_label: ClassVar[str] = "AUC"
+    metric_label: ClassVar[str] = "average precision (AUC in the paper)"
 
     target: Target
     alpha: float = 0.25

@@ -62,7 +62,7 @@ class RunFolder:
                 self.path,
                 found="a run",
                 expected="a new folder",
-                remedy=f"continue it with --resume {self.path}, or choose another --out",
+                remedy=f"continue it with `resume={str(self.path)!r}`, or choose another `out`",
             )
 
     def find_state(self) -> Path:
@@ -77,7 +77,7 @@ class RunFolder:
                 self.path,
                 found=f"no {RESUME}",
                 expected="a run folder with a saved state",
-                remedy="start the run without --resume",
+                remedy="start the run without `resume`",
             )
         return path
 

@@ -17,8 +17,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from hepdata.loader.batch import Batch
 from hept.attention.clouds import Clouds
 from hept.checkpoint import build_network, find_periods
-from hept.compare.memory import peak_gigabytes
-from hept.compare.store import Result
+from hept.comparison.memory import peak_gigabytes
+from hept.comparison.store import Result
 from hept.config import TrainConfig
 from hept.network import Network, count_parameters
 from hept.objective import Objective, make_objective

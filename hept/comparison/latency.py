@@ -11,8 +11,8 @@ import torch
 
 from hepdata.loader.batch import Batch
 from hept.attention.layer import HEPTAttention
-from hept.compare.cost import draw_network
-from hept.compare.store import Result
+from hept.comparison.cost import draw_network
+from hept.comparison.store import Result
 from hept.config import TrainConfig
 from hept.network import Network
 from hept.objective import Objective
