@@ -18,7 +18,8 @@ Settings:
     describe_presets            ready-made settings
 
 Submodules:
-    config        settings, presets             run_folder    files of a run
+    settings      every setting                 config        presets and files of settings
+    run, run_folder                             a run, and its files
     model         the network                   attention     HEPT attention and its kernels
     systems       other systems of the paper    losses        InfoNCE, focal
     objective     what a task asks of a model   metrics       AP@k, classification, tracks, cleaning

@@ -24,7 +24,7 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.split import Split
 from hepdata.schema import TRACKING, ModelInput
 from hepdata.storage.atomic import write_atomically
-from hept.config import ModelConfig, TrainConfig, check_config
+from hept.config import check_config
 from hept.dataset_checks import check_fit
 from hept.inference import prepare_batch
 from hept.network import Network, PlainMLP, focus_attention, silence_attention
@@ -32,6 +32,7 @@ from hept.objective import find_objective
 from hept.old_weights import is_old, renew_header
 from hept.published import load_published
 from hept.run_folder import LAST, find_weights
+from hept.settings import ModelConfig, TrainConfig
 from hept.systems.frame import Frame
 from hept.systems.registry import build_model
 

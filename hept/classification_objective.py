@@ -12,10 +12,10 @@ from torch import Tensor
 
 from hepdata.loader.batch import Batch
 from hepdata.schema import Target
-from hept.config import LossConfig
 from hept.losses import focal_loss
 from hept.metrics import classify
 from hept.metrics.figures import Figure, make_figures
+from hept.settings import LossConfig
 
 
 @dataclass(frozen=True)

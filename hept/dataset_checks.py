@@ -13,7 +13,7 @@ from hepdata.loader.dataset import Dataset
 from hepdata.loader.split import Split
 from hepdata.schema import ModelInput, Target
 from hepdata.storage.manifest import SPLITS
-from hept.config import TrainConfig
+from hept.settings import TrainConfig
 
 # A model's features and coordinates.
 Inputs = tuple[tuple[ModelInput, ...], tuple[ModelInput, ...]]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError, nearest_name
 from hepdata.inputs import choose_inputs
 from hepdata.schema import SCHEMAS
-from hept.config import Settings, TrainConfig, list_presets, load_config
+from hept.config import Settings, list_presets, load_config
+from hept.settings import TrainConfig
 
 if TYPE_CHECKING:
     from torch import nn

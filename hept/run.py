@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError
 from hepdata.html_table import html_table
 from hepdata.loader.dataset import Dataset, open_dataset
-from hept.config import TrainConfig
 from hept.run_folder import RunFolder
+from hept.settings import TrainConfig
 
 if TYPE_CHECKING:
     import pandas as pd

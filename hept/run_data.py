@@ -12,7 +12,6 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.loader.stream import Loader
 from hepdata.schema import ModelInput, Target
-from hept.config import TrainConfig
 from hept.dataset_checks import (
     Inputs,
     check_fit,
@@ -25,6 +24,7 @@ from hept.metrics.figures import make_figures
 from hept.objective import find_objective
 from hept.preparation import learn_spread
 from hept.run import describe_location
+from hept.settings import TrainConfig
 
 # The mean and spread of a feature are settled long before this many clouds.
 CLOUDS_FOR_STATISTICS = 100

@@ -23,7 +23,8 @@ import yaml
 from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
-from hept.config import MOVED, TrainConfig, check_config
+from hept.config import MOVED, check_config
+from hept.settings import TrainConfig
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
 VERSIONS = ("hept", "torch", "lightning-fabric", "numpy", "safetensors")

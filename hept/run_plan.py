@@ -9,11 +9,12 @@ from itertools import count
 from pathlib import Path
 
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
-from hept.config import Settings, TrainConfig, load_config
+from hept.config import Settings, load_config
 from hept.dataset_checks import check_training
 from hept.preset_choice import choose_preset, find_published
 from hept.run import Run
 from hept.run_folder import RunFolder
+from hept.settings import TrainConfig
 
 Announce = Callable[[str], None]
 

@@ -11,7 +11,8 @@ from typing import Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from hepdata.errors import InputError
-from hept.config import TrainConfig, list_fields, list_presets, load_config, nearest_setting
+from hept.config import list_presets, load_config, nearest_setting
+from hept.settings import TrainConfig, list_fields
 
 
 @dataclass(frozen=True)

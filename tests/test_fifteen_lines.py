@@ -166,3 +166,15 @@ def test_names_come_without_torch(code):
         check=True,
     )
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("program", ["data", "train"])
+def test_help_answers_without_heavy_packages(program):
+    code = (
+        f"import sys; from hept_cli.{program} import main; sys.argv = ['hept', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print({'torch', 'pandas', 'pyarrow', 'pydantic', 'matplotlib', 'scipy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Commands:" in done.stdout
+    assert done.stdout.splitlines()[-1] == "set()"

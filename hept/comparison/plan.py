@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hepdata.errors import InputError, nearest_name
-from hept.config import TrainConfig
+from hept.settings import TrainConfig
 from hept.systems.catalog import CATALOG, NAMES, find_system
 
 TABLES = ("accuracy", "time", "memory", "ablation", "sensitivity", "latency", "scaling")

@@ -19,10 +19,10 @@ from hept.comparison.latency import measure_latency
 from hept.comparison.plan import ABLATIONS, Budget, Trial, plan_accuracy, plan_sensitivity, plan_trial
 from hept.comparison.scaling import SCALING_MODELS, ScalingLimits, list_sizes, may_go_on, measure_size
 from hept.comparison.store import Result, ResultStore
-from hept.config import LossConfig, TrainConfig
 from hept.dataset_checks import check_split
 from hept.objective import Objective, make_objective
 from hept.run_data import TrainingData, open_training_data
+from hept.settings import LossConfig, TrainConfig
 
 
 @dataclass(frozen=True)

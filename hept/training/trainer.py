@@ -23,12 +23,12 @@ from hepdata.loader.dataset import DatasetLike
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
 from hept.checkpoint import build_network
-from hept.config import TrainConfig
 from hept.evaluation.evaluator import score_split
 from hept.network import checkpoint_activations
 from hept.objective import make_objective
 from hept.run_data import TrainingData, open_training_data
 from hept.run_folder import LAST, RunFolder
+from hept.settings import TrainConfig
 from hept.threads import choose_threads, use_threads
 from hept.training.average import MovingAverage
 from hept.training.expected_time import RunLength

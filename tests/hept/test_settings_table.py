@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from hepdata.errors import InputError
-from hept.config import list_keys, list_presets, load_config
+from hept.config import list_presets, load_config
+from hept.settings import list_keys
 from hept.settings_table import list_settings, read_setting
 from hept_cli.train_describe import command as describe
 from hept_cli.train_settings import command
