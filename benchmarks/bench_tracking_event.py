@@ -80,7 +80,7 @@ def parse_files(source: TrackingSource) -> None:
 
 def search_neighbors(cloud: PointCloud) -> None:
     """What scipy's tree needs for as many neighbours, on the same cylinder."""
-    points: NDArray[np.float64] = cloud.coords.astype(np.float64)
+    points: NDArray[np.float64] = cloud.coords[:, :2].astype(np.float64)
     points[:, 1] %= 2 * np.pi
     cKDTree(points, boxsize=[0, 2 * np.pi]).query(points, k=257)
 

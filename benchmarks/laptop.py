@@ -16,13 +16,13 @@ import numpy as np
 import torch
 
 from hepdata.loader.dataset import Dataset, open_dataset
+from hepdata.progress_bar import ProgressBar
 from hept.config import load_config
 from hept.evaluation.evaluator import evaluate
 from hept.metrics import average_precision_at_k, classify
 from hept.metrics.puppi import weigh_puppi
 from hept.training.trainer import fit
 from hept_cli import data
-from hept_cli.progress import ProgressBar
 from hept_cli.tables import print_table
 
 EVENTS = {"tracking": 45, "pileup": 160}

@@ -46,12 +46,12 @@ def published_tensors(cloud: PointCloud, *, has_graph: bool = True) -> dict[str,
         "x": np.stack(scaled, axis=1).astype(np.float32),
         "edge_index": np.empty((2, 0), np.int64),
         "y": np.empty(0, np.float32),
-        "pos": cloud.coords,
+        "pos": cloud.coords[:, :2],
         "evtid": np.array([cloud.event_id]),
         "s": np.array([cloud.sector]),
     }
     if has_graph:
-        tensors["knn_edge_index_k60"] = neighbor_graph(cloud.coords, min(N_NEIGHBORS, cloud.n_points))
+        tensors["knn_edge_index_k60"] = neighbor_graph(cloud.coords[:, :2], min(N_NEIGHBORS, cloud.n_points))
     tensors |= {name: cloud.columns[ours].astype(np.float32) for name, ours in FLOATS.items()}
     tensors |= {name: cloud.columns[ours].astype(np.int64) for name, ours in INTEGERS.items()}
     if cloud.positives is not None and cloud.negatives is not None:

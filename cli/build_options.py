@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
-from hepdata.pipeline.run import BuildSummary, EventSource, SplitRule, build_dataset
+from hepdata.building import BuiltDataset
+from hepdata.pipeline.run import BuildSummary
 
+from .flags import name_flags
 from .frame import json_option, write_json
-from .progress import ProgressBar
 from .tables import console, format_bytes, print_table
 
 
-@dataclasses.dataclass(frozen=True)
-class BuildOptions:
-    """How a build runs; what it makes is the source's affair."""
-
-    file_format: Literal["parquet", "hdf5"]
-    workers: int | None
-    engine: Literal["local", "dask"]
-    scheduler: str | None
-    on_error: Literal["stop", "skip"]
-    events_per_shard: int | None
-    split: str
-    overwrite: bool
-    json_path: Path | None
-
-
 def build_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that `BuildOptions` holds; the command gets them together, as `options`."""
-
-    @functools.wraps(function)
-    def gather(**arguments: Any) -> None:
-        names = [field.name for field in dataclasses.fields(BuildOptions)]
-        options = BuildOptions(**{name: arguments.pop(name) for name in names})
-        function(**arguments, options=options)
-
+    """Add the options that every build has; their names are those of the functions' parameters."""
     options: list[Callable[[Any], Any]] = [
         click.option(
             "--workers",
@@ -91,32 +69,15 @@ def build_options(function: Callable[..., None]) -> Callable[..., None]:
         ),
         json_option,
     ]
-    command: Callable[..., None] = gather
     for option in reversed(options):
-        command = option(command)
-    return command
+        function = option(function)
+    return function
 
 
-def run_build(
-    source: EventSource, out: str, options: BuildOptions, title: str, *, default_workers: int = 1
-) -> None:
-    """Build with a progress bar, then print the summary."""
-    with ProgressBar() as bar:
-        summary = build_dataset(
-            source,
-            out,
-            file_format=options.file_format,
-            workers=options.workers or default_workers,
-            engine=options.engine,
-            scheduler=options.scheduler,
-            on_error=options.on_error,
-            events_per_shard=options.events_per_shard,
-            splits=SplitRule.parse(options.split),
-            overwrite=options.overwrite,
-            progress=bar,
-        )
-    _print_summary(summary, title)
-    write_json(options.json_path, _as_json(summary))
+def report_build(built: BuiltDataset, title: str, json_path: Path | None) -> None:
+    """Print what a build did, and write the same for scripts."""
+    _print_summary(built.summary, title)
+    write_json(json_path, _as_json(built.summary))
 
 
 def _print_summary(summary: BuildSummary, title: str) -> None:
@@ -137,7 +98,8 @@ def _print_summary(summary: BuildSummary, title: str) -> None:
     rows.append(("skipped events", len(summary.skipped), ""))
     print_table(f"{title} in {summary.out}", ("", "total", "per cloud"), rows)
     for entry in summary.skipped[:5]:
-        console.print(f"skipped event {entry.event_id}: {entry.reason}", highlight=False, markup=False)
+        reason = name_flags(entry.reason, click.get_current_context().command)
+        console.print(f"skipped event {entry.event_id}: {reason}", highlight=False, markup=False)
     if len(summary.skipped) > 5:
         console.print(f"… and {len(summary.skipped) - 5} more: see dataset.json", highlight=False)
     empty = [split for split, n_clouds in summary.clouds_by_split.items() if not n_clouds]

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from hepdata.building import build_pileup
 from hepdata.errors import InputError
-from hepdata.pipeline.pileup import PRESETS, PileupSource, with_changes
+from hepdata.pipeline.pileup import PRESETS
 
-from .build_options import BuildOptions, build_options, run_build
-from .progress import ProgressBar
+from .build_options import build_options, report_build
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 
@@ -60,18 +60,7 @@ class _ByteSize(click.ParamType[int]):
     help="Bytes that a worker reads at a time: sets the memory, not the result.  [default: 64MB]",
 )
 @build_options
-def command(
-    files: tuple[str, ...],
-    out: str,
-    preset: str,
-    branches: str | None,
-    max_events: int | None,
-    max_eta: float | None,
-    scored_pt: float | None,
-    unlabelled: bool,
-    step_size: int | None,
-    options: BuildOptions,
-) -> None:
+def command(files: tuple[str, ...], out: str, json_path: Path | None, **arguments: Any) -> None:
     """Build a dataset from Delphes files (paths, globs, folders or URLs) in the new folder or at the URL OUT.
 
     Particle-flow particles become points with kinematics, a particle class and the label: leading collision
@@ -89,15 +78,5 @@ def command(
             expected="a new folder for the dataset after the files",
             remedy="add the folder at the end of the command",
         )
-    config = with_changes(
-        preset,
-        branches=branches,
-        max_eta=max_eta,
-        scored_pt=scored_pt,
-        is_labelled=not unlabelled,
-        step_bytes=step_size,
-    )
-    with ProgressBar() as bar:
-        source = PileupSource.open(files, config, max_events=max_events, progress=bar)
-    title = f"Pileup dataset ({source.branches.name})"
-    run_build(source, out, options, title, default_workers=source.choose_workers())
+    built = build_pileup(files, out, **arguments, progress=True)
+    report_build(built, f"Pileup dataset ({built.branches})", json_path)

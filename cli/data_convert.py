@@ -7,11 +7,9 @@ from typing import Literal
 
 import click
 
-from hepdata.storage.convert import convert_dataset
-from hepdata.storage.manifest import Manifest
+from hepdata.commands import convert
 
 from .frame import json_option, write_json
-from .progress import ProgressBar
 from .written_dataset import describe_written, print_written
 
 
@@ -45,9 +43,6 @@ def command(
     Example:
       hept-data convert tracking tracking-h5 --format hdf5
     """
-    if file_format is None:
-        file_format = "hdf5" if Manifest.read(dataset).file_format == "parquet" else "parquet"
-    with ProgressBar() as progress:
-        manifest = convert_dataset(dataset, out, file_format, compression=compression, progress=progress)
-    print_written(f"{dataset} as {file_format} in {out}", manifest)
+    manifest = convert(dataset, out, file_format=file_format, compression=compression, progress=True).manifest
+    print_written(f"{dataset} as {manifest.file_format} in {out}", manifest)
     write_json(json_path, describe_written(out, manifest))

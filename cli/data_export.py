@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from hepdata import open_dataset
+from hepdata import export_padded, open_dataset
 
 from .frame import json_option, write_json
-from .progress import ProgressBar
 from .tables import format_bytes, print_table
 
 
@@ -21,10 +20,16 @@ from .tables import format_bytes, print_table
 @click.option(
     "--max-points", type=click.IntRange(min=1), help="Points a cloud; the largest cloud's by default."
 )
-@click.option("--unscaled", is_flag=True, help="Features as stored, without the scales of the manifest.")
+@click.option(
+    "--unscaled",
+    "scaled",
+    flag_value=False,
+    default=True,
+    help="Features as stored, without the scales of the manifest.",
+)
 @json_option
 def command(
-    dataset: str, out: Path, split: str, max_points: int | None, unscaled: bool, json_path: Path | None
+    dataset: str, out: Path, split: str, max_points: int | None, scaled: bool, json_path: Path | None
 ) -> None:
     """Write one split of DATASET to the padded HDF5 file OUT: clouds × points × features, and a mask.
 
@@ -35,8 +40,7 @@ def command(
       hept-data export pileup train.h5 --max-points 4096
     """
     clouds = open_dataset(dataset)[split]
-    with ProgressBar() as progress:
-        n_lost = clouds.to_padded_hdf5(out, max_points, scaled=not unscaled, progress=progress)
+    n_lost = export_padded(dataset, out, split=split, max_points=max_points, scaled=scaled, progress=True)
     statistics = clouds.manifest.statistics(split)
     summary = {
         "out": out,
@@ -46,7 +50,7 @@ def command(
         "points": statistics.n_points,
         "points_lost": n_lost,
         "features": [entry.column for entry in clouds.schema.features],
-        "scaled": not unscaled,
+        "scaled": scaled,
         "bytes": out.stat().st_size,
     }
     _print(summary)

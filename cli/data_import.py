@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from .build_options import BuildOptions, build_options, run_build
+from hepdata.building import import_pyg
+
+from .build_options import build_options, report_build
 
 
 @click.command("import")
@@ -18,7 +21,7 @@ from .build_options import BuildOptions, build_options, run_build
     help="Read pickles that are more than tensors; such a file can run any program.",
 )
 @build_options
-def command(folder: Path, out: str, trust: bool, options: BuildOptions) -> None:
+def command(folder: Path, out: str, json_path: Path | None, **arguments: Any) -> None:
     """Turn a FOLDER of torch_geometric .pt point clouds into a dataset in the new folder, or at the URL, OUT.
 
     Reads the files published for HEPT and those of gnn_tracking: x, pos, particle_id, pt, reconstructable,
@@ -28,7 +31,4 @@ def command(folder: Path, out: str, trust: bool, options: BuildOptions) -> None:
     Example:
       hept-data import published imported
     """
-    # Imported after all checks: torch takes seconds.
-    from .pyg_source import PygSource
-
-    run_build(PygSource.open(folder, trust), out, options, "Imported dataset")
+    report_build(import_pyg(folder, out, **arguments, progress=True), "Imported dataset", json_path)

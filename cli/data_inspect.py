@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hepdata.commands import inspect
+
 from .frame import json_option, write_json
 from .tables import console, print_table
 
@@ -34,10 +36,7 @@ def command(file: str, event: int, branches: str, leaves: bool, json_path: Path 
       hept-data simulate pileup pileup.root --events 20
       hept-data inspect pileup.root
     """
-    from hepdata.pipeline.pileup_inspect import inspect_file
-    from hepdata.readers.delphes_files import find_files
-
-    seen = inspect_file(find_files([file])[0], entry=event, branches=branches)
+    seen = inspect(file, event=event, branches=branches)
     _print(seen)
     if leaves:
         for name, found in seen.survey.contents.items():

@@ -7,10 +7,9 @@ from typing import Literal
 
 import click
 
-from hepdata.storage.merge import merge_datasets
+from hepdata.commands import merge
 
 from .frame import json_option, write_json
-from .progress import ProgressBar
 from .written_dataset import describe_written, print_written
 
 
@@ -38,7 +37,6 @@ def command(
       hept-data build tracking raw part2 --events 1010-1019
       hept-data merge part1 part2 merged
     """
-    with ProgressBar() as progress:
-        manifest = merge_datasets(datasets, out, compression=compression, progress=progress)
+    manifest = merge(datasets, out, compression=compression, progress=True).manifest
     print_written(f"{len(datasets)} datasets merged in {out}", manifest)
     write_json(json_path, {"merged": list(datasets), **describe_written(out, manifest)})

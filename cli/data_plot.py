@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from hepdata.commands import plot
+
 from .frame import json_option, write_json
-from .progress import ProgressBar
 
 
 @click.command("plot", context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,13 +37,7 @@ def command(
       hept-data build pileup pileup.root pileup
       hept-data plot pileup --out pictures
     """
-    from hepdata import open_dataset
-    from hepdata.pictures.distributions import plot_dataset
-
-    with ProgressBar() as bar:
-        files = plot_dataset(
-            open_dataset(dataset), out, split=split, max_clouds=max_clouds, n_events=events, progress=bar
-        )
+    files = plot(dataset, out, split=split, events=events, max_clouds=max_clouds, progress=True)
     for file in files:
         click.echo(file)
     write_json(json_path, {"dataset": dataset, "files": files})

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from hepdata.commands import simulate_pileup
+
 from .frame import json_option, write_json
-from .progress import ProgressBar
 from .tables import format_bytes, print_table
 
 
@@ -33,10 +34,7 @@ def command(out: Path, events: int, pileup: float, seed: int, json_path: Path | 
     Example:
       hept-data simulate pileup pileup.root --events 20
     """
-    from hepdata.simulate.pileup_file import write_pileup
-
-    with ProgressBar() as bar:
-        sample = write_pileup(out, events=events, pileup=pileup, seed=seed, progress=bar)
+    sample = simulate_pileup(out, events=events, pileup=pileup, seed=seed, progress=True)
     size = sample.path.stat().st_size
     summary = {
         "events": sample.n_events,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from hepdata.simulate.trackml_files import FIRST_EVENT, SimulationSummary, simulate_files
+from hepdata.commands import simulate_tracking
+from hepdata.simulate.trackml_files import FIRST_EVENT, SimulationSummary
 
 from .frame import json_option, write_json
-from .progress import ProgressBar
 from .tables import format_bytes, print_table
 
 
@@ -22,7 +22,7 @@ from .tables import format_bytes, print_table
 )
 @click.option("--seed", default=0, show_default=True, help="The same seed gives the same bytes.")
 @click.option("--first-event", default=FIRST_EVENT, show_default=True, help="Number of the first event.")
-@click.option("--gzip/--no-gzip", "compress", default=False, help="Write .csv.gz files.  [default: no-gzip]")
+@click.option("--gzip/--no-gzip", default=False, help="Write .csv.gz files.  [default: no-gzip]")
 @json_option
 def command(
     out: Path,
@@ -30,7 +30,7 @@ def command(
     hits_per_event: int,
     seed: int,
     first_event: int,
-    compress: bool,
+    gzip: bool,
     json_path: Path | None,
 ) -> None:
     """Simulate TrackML events into the folder OUT.
@@ -44,16 +44,15 @@ def command(
     Example:
       hept-data simulate tracking raw --events 20 --hits-per-event 2000
     """
-    with ProgressBar() as bar:
-        summary = simulate_files(
-            out,
-            n_events=events,
-            hits_per_event=hits_per_event,
-            seed=seed,
-            first_event=first_event,
-            compress=compress,
-            progress=bar,
-        )
+    summary = simulate_tracking(
+        out,
+        events=events,
+        hits_per_event=hits_per_event,
+        seed=seed,
+        first_event=first_event,
+        gzip=gzip,
+        progress=True,
+    )
     _print_summary(out, summary)
     write_json(json_path, {"out": str(out), **dataclasses.asdict(summary)})
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
+from hepdata.commands import validate
 from hepdata.errors import JobError
-from hepdata.storage.validate import validate_dataset
 
 from .frame import json_option, write_json
-from .progress import ProgressBar
 
 MAX_SHOWN = 50
 
@@ -28,8 +27,7 @@ def command(dataset: str, json_path: Path | None) -> None:
     Example:
       hept-data validate tracking
     """
-    with ProgressBar() as progress:
-        findings = validate_dataset(dataset, progress=progress)
+    findings = validate(dataset, progress=True)
     write_json(json_path, [asdict(finding) for finding in findings])
     for finding in findings[:MAX_SHOWN]:
         click.echo(str(finding))

@@ -16,6 +16,8 @@ from rich.console import Console
 from hepdata import __version__
 from hepdata.errors import HeptError, InputError, JobError, nearest_name
 
+from .flags import name_flags
+
 errors = Console(stderr=True, soft_wrap=True)
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -37,6 +39,7 @@ class LazyGroup(click.Group):
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         )
         self.commands_at = commands_at
+        self._called: click.Command | None = None
         self.params += [
             click.Option(["--debug"], is_flag=True, is_eager=True, help="Show the traceback of an error."),
             click.Option(
@@ -59,7 +62,15 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(self.commands_at[cmd_name][0], __package__)
         command: click.Command = module.command
+        self._called = command
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; parameters that an error names get the names of the command's options."""
+        try:
+            return super().invoke(ctx)
+        except HeptError as error:
+            raise error.reworded(lambda text: name_flags(text, self._called)) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

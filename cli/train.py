@@ -11,6 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (".train_demo", "The whole path on simulated events, in a few minutes."),
     "fit": (".train_fit", "Train a model on a dataset."),
     "presets": (".train_presets", "Ready-made settings: what they are for, and how long they take."),
+    "settings": (".train_settings", "Every setting: type, default, meaning, presets that change it."),
     "describe": (".train_describe", "Parameters and operations of a model."),
     "eval": (".train_eval", "How good a trained model is."),
     "predict": (".train_predict", "Embedding, score and track of every point."),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from hept.comparison.compare import compare
+
 from .frame import json_option, threads_option, write_json
-from .progress import ProgressBar
-from .run_plan import count_points, warn_of_published
 from .tables import console, print_table
 
 
@@ -30,9 +30,7 @@ from .tables import console, print_table
     "--budget", metavar="LENGTH", help="Of each training: 20epochs, 90s, 5min, 2h [default: preset's]."
 )
 @click.option("--preset", metavar="NAME", help="Settings that all systems share [default: by cloud size].")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting of the preset."
-)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting of the preset.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -62,7 +60,7 @@ def command(
     tables: str,
     budget: str | None,
     preset: str | None,
-    overrides: tuple[str, ...],
+    settings: tuple[str, ...],
     out: Path,
     repeats: int,
     max_points: int,
@@ -77,48 +75,29 @@ def command(
       hept-train compare tracking --budget 5min --out compare/tracking
       hept-train compare pileup --models hept,gcn,smyrf --tables accuracy,time --budget 2epochs
     """
-    from hepdata.loader.dataset import open_dataset
-    from hept.compare.plan import choose_models, choose_tables, parse_budget
-    from hept.config import load_config
-    from hept.dataset_checks import check_split, check_training
-    from hept.preset_choice import choose_preset
-
-    chosen = choose_models(models), choose_tables(tables), parse_budget(budget)
-    opened = open_dataset(dataset)
-    # Published settings, also on a CPU: they are what the paper's tables compare.
-    preset = preset or choose_preset(opened.task, count_points(opened), has_gpu=True).name
-    base = load_config(preset, overrides)
-    check_training(base, opened)
-    check_split(opened, "test")
-    if budget is None:
-        warn_of_published(preset, "auto")
+    compared = compare(
+        dataset,
+        out,
+        models=models,
+        tables=tables,
+        budget=budget,
+        preset=preset,
+        settings=settings,
+        repeats=repeats,
+        max_points=max_points,
+        max_seconds=max_seconds,
+        threads=threads,
+        progress=True,
+    )
     # Imported after all checks: torch takes seconds.
-    from hept.compare.claims import tabulate_claims
-    from hept.compare.report import format_cell, write_report
-    from hept.compare.run import ComparisonSettings, run_comparison
-    from hept.compare.scaling import ScalingLimits
-    from hept.compare.tables import make_tables
-    from hept.threads import choose_threads, use_threads
+    from hept.comparison.report import format_cell
 
-    limits = ScalingLimits(max_points=max_points, max_seconds=max_seconds)
-    settings = ComparisonSettings(*chosen, repeats, limits)
-    with use_threads(choose_threads(threads)), ProgressBar() as progress:
-        findings = run_comparison(
-            opened,
-            base,
-            settings,
-            out,
-            progress=progress,
-            announce=lambda line: console.print(line, highlight=False),
-        )
-    claims = tabulate_claims(findings)
-    made = [*make_tables(findings), *([claims] if claims.rows else [])]
+    made, findings, paths = compared.tables, compared.findings, compared.files
     for table in made:
         rows = [[format_cell(cell) for cell in row] for row in table.rows]
         print_table(table.title, table.header, rows)
         for note in table.notes:
             console.print(note, highlight=False)
-    paths = write_report(findings, made, out)
     console.print(f"Written: {paths[0]} and {len(paths) - 1} CSV and PNG files beside it", highlight=False)
     write_json(json_path, {table.name: {"header": table.header, "rows": table.rows} for table in made})
     if findings.is_stopped:

@@ -17,7 +17,10 @@ from .tables import console, print_table
 
 _MARK = ".hept-demo"
 # One headline figure per task, as in the paper.
-_HEADLINE = {"tracking": ("AP@k, hits of particles with pT > 0.9 GeV", "ap@0.9"), "pileup": ("AUC", "auc")}
+_HEADLINE = {
+    "tracking": ("AP@k, hits of particles with pT > 0.9 GeV", "ap@0.9"),
+    "pileup": ("average precision (AUC in the paper)", "auc"),
+}
 
 
 @click.command("demo")

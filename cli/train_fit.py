@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from hepdata.errors import InputError
+import hepdata
+import hept
+from hept.run import Run
 
 from .frame import json_option, threads_option, write_json
-from .progress import ProgressBar
-from .run_plan import plan_resume, plan_run
 from .tables import console, print_table
 
 CLOUDS_TO_TUNE_ON = 5
@@ -53,7 +53,6 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
 )
 @click.option(
     "--model",
-    "kind",
     metavar="NAME",
     shell_complete=_complete_model,
     help="Another system than HEPT, matched to it in parameters: reformer, smyrf, hyperattn, performer, flt, "
@@ -62,7 +61,7 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
     "or-and-tied.",
 )
 @click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a setting, as model.n_tables=5."
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting, as model.n_tables=5."
 )
 @click.option(
     "--out",
@@ -97,8 +96,8 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
 def command(
     dataset: str | None,
     preset: str | None,
-    kind: str | None,
-    overrides: tuple[str, ...],
+    model: str | None,
+    settings: tuple[str, ...],
     out: Path | None,
     resume: Path | None,
     accelerator: str,
@@ -120,37 +119,23 @@ def command(
       hept-train fit tracking --preset tracking-demo --model gravnet --out runs/c
       hept-train fit --resume runs/a
     """
-    if resume is not None:
-        if preset or overrides or out or kind:
-            raise InputError(
-                "hept-train fit --resume",
-                found="--preset, --model, --set or --out beside it",
-                expected="the settings of the run, which are in its folder",
-                remedy="leave them out, or begin a new run",
-            )
-        plan = plan_resume(resume, dataset)
-    elif dataset is None:
+    if dataset is None and resume is None:
         raise click.UsageError("give DATASET, or --resume RUN")
-    else:
-        changes = [*overrides, *([f"model.kind={kind}"] if kind else [])]
-        plan = plan_run(dataset, preset, changes, out, accelerator)
-    # Imported after all checks: torch takes seconds.
-    from hept.threads import use_threads
-    from hept.training.trainer import fit
-
-    with ProgressBar() as progress:
-        result = fit(
-            plan.config,
-            plan.dataset,
-            plan.run,
-            progress=progress,
-            resume=resume is not None,
-            accelerator=accelerator,
-            devices=devices,
-            nodes=nodes,
-            threads=threads,
-        )
-    if not result.is_first_process:
+    run = hept.fit(
+        dataset,
+        out,
+        preset=preset,
+        model=model,
+        settings=settings,
+        resume=resume,
+        accelerator=accelerator,
+        devices=devices,
+        nodes=nodes,
+        threads=threads,
+        progress=True,
+    )
+    result = run.result
+    if result is None or not result.is_first_process:
         return 0
     rows: list[tuple[str, object]] = []
     if result.best is not None:
@@ -162,30 +147,25 @@ def command(
         ("threads", result.threads),
         ("stopped", result.stopped),
     ]
-    print_table(f"Training: {result.run}", ("", "value"), rows)
+    # Imported after all checks: torch takes seconds.
+    from hept.report.definitions import name_metric
+
+    shown = [(name.replace(f" {result.metric} ", f" {name_metric(result.metric)} "), v) for name, v in rows]
+    print_table(f"Training: {result.run}", ("", "value"), shown)
     write_json(json_path, {"run": str(result.run), **dict(rows)})
     if result.stopped == "interrupted":
         console.print(f"Go on with: hept-train fit --resume {result.run}", highlight=False)
         return 130
     if not no_report:
-        with use_threads(result.threads):
-            report = _report(result.run, plan.dataset)
+        report = _report(run, dataset, result.threads)
         console.print(f"Report: {report}", highlight=False, soft_wrap=True)
     console.print(f"Next: hept-train eval {result.run}", highlight=False, soft_wrap=True)
     return 0
 
 
-def _report(run: Path, location: str) -> Path:
+def _report(run: Run, dataset: str | None, threads: int) -> Path:
     """Choose the clustering on the validation split, then report on the test split, where there is one."""
-    from hepdata.loader.dataset import open_dataset
-    from hept.checkpoint import load_model
-    from hept.evaluation.tuning import save_clustering, tune_clustering
-    from hept.report import write_report
-
-    dataset, trained = open_dataset(location), load_model(run)
-    with ProgressBar() as progress:
-        if trained.is_embedding:
-            trials = tune_clustering(trained, dataset, max_clouds=CLOUDS_TO_TUNE_ON, progress=progress)
-            save_clustering(run, trials[0].clustering)
-        split = "test" if "test" in dataset.splits and len(dataset["test"]) else "valid"
-        return write_report(run, dataset, split=split, progress=progress)
+    opened = run.open_dataset() if dataset is None else hepdata.open_dataset(dataset)
+    if hept.load_model(run).is_embedding:
+        hept.tune_clustering(run, opened, max_clouds=CLOUDS_TO_TUNE_ON, threads=threads, progress=True)
+    return hept.write_report(run, opened, threads=threads, progress=True)

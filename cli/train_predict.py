@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
+import hept
+
 from .frame import json_option, threads_option, write_json
-from .progress import ProgressBar
-from .tables import console, print_table
-from .train_eval import open_inputs
+from .tables import print_table
 
 
 @click.command("predict")
@@ -27,7 +28,7 @@ def command(
     dataset: str,
     out: Path,
     split: str | None,
-    method: str | None,
+    method: Literal["dbscan", "hdbscan"] | None,
     eps: float | None,
     min_points: int | None,
     threads: int | None,
@@ -42,31 +43,19 @@ def command(
     Example:
       hept-train predict runs/a tracking --out hits.parquet
     """
-    opened = open_inputs(model, dataset, split)
-    # Imported after all checks: torch takes seconds.
-    from hept.checkpoint import load_model
-    from hept.evaluation.clustering import Clustering
-    from hept.evaluation.predictor import predict
-    from hept.evaluation.tuning import load_clustering
-    from hept.threads import choose_threads, use_threads
-
-    trained = load_model(model)
-    clustering = load_clustering(model) if model.is_dir() else None
-    if trained.is_embedding and clustering is None and eps is None and method != "hdbscan":
-        console.print(
-            "note: the clustering was not tuned for this model; run hept-train tune-clustering first",
-            highlight=False,
-        )
-    chosen = clustering or Clustering()
-    chosen = Clustering(
-        method=method or chosen.method,  # type: ignore[arg-type]  # click has checked it
-        eps=chosen.eps if eps is None else eps,
-        min_points=min_points or chosen.min_points,
+    result = hept.predict(
+        model,
+        dataset,
+        out,
+        split=split,
+        method=method,
+        eps=eps,
+        min_points=min_points,
+        threads=threads,
+        progress=True,
     )
-    with use_threads(choose_threads(threads)), ProgressBar() as progress:
-        result = predict(trained, opened, out, split=split, clustering=chosen, progress=progress)
     rows: list[tuple[str, object]] = [("clouds", result.n_clouds), ("points", result.n_points)]
-    if trained.is_embedding:
+    if result.n_tracks is not None:
         rows.append(("tracks", result.n_tracks))
     print_table(f"{result.out}", ("", "count"), rows)
     write_json(json_path, {"out": str(result.out), **dict(rows)})

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from hepdata.errors import InputError, JobError
+from hepdata.progress_bar import ProgressBar
 
 from .frame import json_option, write_json
-from .progress import ProgressBar
 from .tables import console, print_table
 
 if TYPE_CHECKING:

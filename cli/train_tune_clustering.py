@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
+import hept
+
 from .frame import json_option, threads_option, write_json
-from .progress import ProgressBar
 from .tables import console, print_table
-from .train_eval import open_inputs
 
 
 @click.command("tune-clustering")
@@ -36,15 +36,7 @@ def command(
     Example:
       hept-train tune-clustering runs/a
     """
-    opened = open_inputs(run, dataset, split)
-    # Imported after all checks: torch takes seconds.
-    from hept.checkpoint import load_model
-    from hept.evaluation.tuning import save_clustering, tune_clustering
-    from hept.threads import choose_threads, use_threads
-
-    trained = load_model(run)
-    with use_threads(choose_threads(threads)), ProgressBar() as progress:
-        trials = tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=progress)
+    trials = hept.tune_clustering(run, dataset, split, max_clouds=max_clouds, threads=threads, progress=True)
     rows = [
         (
             f"{t.clustering.method}, {t.clustering.min_points} points",
@@ -60,5 +52,4 @@ def command(
     print_table("Tracks above 0.9 GeV found by the best clusterings", header, rows)
     write_json(json_path, [asdict(trial) for trial in trials])
     if run.is_dir():
-        save_clustering(run, trials[0].clustering)
         console.print(f"The first is kept in {run}: eval, predict and report use it.", highlight=False)

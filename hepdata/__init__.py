@@ -1,32 +1,104 @@
-"""Raw collision events to η–φ point-cloud datasets, and datasets to anybody's arrays and tensors."""
+"""Raw collision events to η–φ point-cloud datasets, and datasets to anybody's arrays and tensors.
+
+Raw events:
+    simulate_tracking, simulate_pileup   write events of a toy detector
+    inspect                              what a Delphes file has
+
+Datasets:
+    build_tracking, build_pileup         from raw events
+    import_pyg                           from published torch_geometric files
+    open_dataset                         one that is there: `open_dataset("tracks")["train"][0]` is a cloud
+    validate, convert, merge             check every byte, change the format, join
+    export_padded, plot                  a padded HDF5 file, pictures
+
+What they give:
+    Dataset, Split, PointCloud, PairList, Batch
+    HeptError (InputError, JobError)     the errors that a user can cause
+
+Submodules, in the order in which data flows:
+    readers     raw files to events             simulate    events of our own
+    features    events to point clouds          pairs       contrastive pair lists
+    schema      columns, inputs, targets        inputs      a model's inputs from names and settings
+    storage     datasets on disk                pipeline    whole builds, in parallel
+    loader      datasets to arrays and tensors  pictures    events and distributions drawn
+    building, commands                          the functions above
+    progress    who is told how far work is     errors      one line: where, found, expected, remedy
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hepdata.cloud import PairList, PointCloud
 from hepdata.errors import HeptError, InputError, JobError
 
 if TYPE_CHECKING:
+    from hepdata.building import build_pileup, build_tracking, import_pyg
+    from hepdata.commands import (
+        convert,
+        export_padded,
+        inspect,
+        merge,
+        plot,
+        simulate_pileup,
+        simulate_tracking,
+        validate,
+    )
+    from hepdata.loader.batch import Batch
     from hepdata.loader.dataset import Dataset, open_dataset
+    from hepdata.loader.split import Split
 
 # The one place of the version: pyproject.toml takes it from here.
 __version__ = "0.1.0"
 __all__ = [
+    "Batch",
     "Dataset",
     "HeptError",
     "InputError",
     "JobError",
     "PairList",
     "PointCloud",
+    "Split",
+    "build_pileup",
+    "build_tracking",
+    "convert",
+    "export_padded",
+    "import_pyg",
+    "inspect",
+    "merge",
     "open_dataset",
+    "plot",
+    "simulate_pileup",
+    "simulate_tracking",
+    "validate",
 ]
+
+_MODULES = {
+    "Batch": "hepdata.loader.batch",
+    "Dataset": "hepdata.loader.dataset",
+    "Split": "hepdata.loader.split",
+    "build_pileup": "hepdata.building",
+    "build_tracking": "hepdata.building",
+    "convert": "hepdata.commands",
+    "export_padded": "hepdata.commands",
+    "import_pyg": "hepdata.building",
+    "inspect": "hepdata.commands",
+    "merge": "hepdata.commands",
+    "open_dataset": "hepdata.loader.dataset",
+    "plot": "hepdata.commands",
+    "simulate_pileup": "hepdata.commands",
+    "simulate_tracking": "hepdata.commands",
+    "validate": "hepdata.commands",
+}
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use: commands answer --help without waiting for Arrow.
-    if name in ("Dataset", "open_dataset"):
-        from hepdata.loader import dataset
-
-        return getattr(dataset, name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'hepdata' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

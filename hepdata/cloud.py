@@ -5,14 +5,20 @@ Axes: N points of one cloud, E pairs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hepdata.errors import nearest_name
+from hepdata.errors import InputError, nearest_name
+from hepdata.html_table import format_cell, html_table
+from hepdata.schema import SCHEMAS, ModelInput, Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class PairList:
         return np.stack([anchors, self.idx])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PointCloud:
     """One event, or one sector of it, as points in the η–φ plane.
 
@@ -56,6 +62,7 @@ class PointCloud:
         positives: Points of the same particle, or None where pairs were not built or not read.
         negatives: Points to be told apart, or None.
         n_dropped: Points of the source that an acceptance cut left out; counted in the manifest, not stored.
+        schema: Of the dataset that the cloud was read from; None for a cloud of one of our own tasks.
     """
 
     task: str
@@ -65,6 +72,7 @@ class PointCloud:
     positives: PairList | None = field(default=None, repr=False)
     negatives: PairList | None = field(default=None, repr=False)
     n_dropped: int = field(default=0, repr=False, compare=False)
+    schema: Schema | None = field(default=None, repr=False, compare=False)
 
     @property
     def n_points(self) -> int:
@@ -72,9 +80,40 @@ class PointCloud:
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     @property
+    def features(self) -> NDArray[np.float32]:
+        """(N, F): the dataset's features, scaled, as a batch has them."""
+        return self._stack(self._schema().features)
+
+    @property
     def coords(self) -> NDArray[np.float32]:
-        """(N, 2): η and φ."""
-        return np.stack([self.columns["eta"], self.columns["phi"]], axis=1)
+        """(N, D): the dataset's coordinates, scaled, as a batch has them; η and φ come first."""
+        return self._stack(self._schema().coordinates)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The columns as a table, one row a point."""
+        import pandas as pd
+
+        return pd.DataFrame(dict(self.columns), index=pd.RangeIndex(self.n_points, name="point"))
+
+    def plot(self) -> Figure:
+        """The points in the η–φ plane, coloured by what they belong to; a notebook shows the figure."""
+        from hepdata.pictures.cloud import draw_cloud
+
+        return draw_cloud(self, self._schema())
+
+    def _stack(self, inputs: Sequence[ModelInput]) -> NDArray[np.float32]:
+        missing = [entry.column for entry in inputs if entry.column not in self.columns]
+        if missing:
+            raise InputError(
+                repr(self),
+                found=f"no column {missing[0]!r}",
+                expected=f"the inputs {', '.join(entry.column for entry in inputs)}",
+                remedy="read the cloud with all its columns",
+            )
+        return stack_inputs(self.columns, inputs, self.n_points)
+
+    def _schema(self) -> Schema:
+        return self.schema or SCHEMAS[self.task]
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         # Underscored names are Python's own protocols (copy, pickle) asking before the fields exist.
@@ -85,3 +124,46 @@ class PointCloud:
         except KeyError:
             known = list(self.columns)
             raise AttributeError(f"cloud has no column {name!r}: {nearest_name(name, known)}") from None
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.columns]
+
+    def __repr__(self) -> str:
+        pairs = [
+            f"{pairs.n_pairs:,} {kind} pairs"
+            for kind, pairs in (("positive", self.positives), ("negative", self.negatives))
+            if pairs is not None
+        ]
+        parts = [f"{self.n_points:,} points", f"{len(self.columns)} columns", *pairs]
+        sector = f", sector {self.sector}" if self.sector else ""
+        return f"PointCloud({self.task}, event {self.event_id}{sector}: {', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, values.dtype.name, *(_summarise(values) if len(values) else ("–", "–", "–")))
+            for name, values in self.columns.items()
+        ]
+        return html_table(repr(self), ("column", "type", "min", "mean", "max"), rows)
+
+
+def stack_inputs(
+    columns: Mapping[str, NDArray[Any]], inputs: Sequence[ModelInput], n_points: int
+) -> NDArray[np.float32]:
+    """(N, len(inputs)): stored columns multiplied by the scales of the inputs.
+
+    Raises:
+        KeyError: A column is missing.
+    """
+    matrix = np.empty((n_points, len(inputs)), np.float32)
+    for j, entry in enumerate(inputs):
+        values, column = columns[entry.column], matrix[:, j]
+        if entry.scale == 1.0:
+            column[:] = values
+        else:
+            # Scaled in double precision, rounded once.
+            np.multiply(values, np.float64(entry.scale), out=column, casting="same_kind")
+    return matrix
+
+
+def _summarise(values: NDArray[Any]) -> list[str]:
+    return [format_cell(number.item()) for number in (values.min(), values.mean(), values.max())]

@@ -7,6 +7,8 @@ escapes is a bug.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class HeptError(Exception):
     """A failure that a user can cause and mend.
@@ -27,6 +29,19 @@ class HeptError(Exception):
         self.expected = expected
         self.remedy = remedy
         super().__init__(f"{self.where}: found {found}; expected {expected}; {remedy}")
+
+    def reworded(self, change: Callable[[str], str]) -> HeptError:
+        """The same error in other words.
+
+        Messages name parameters of functions between backticks, as in `workers`; the command line puts its
+        options there.
+        """
+        return type(self)(
+            change(self.where),
+            found=change(self.found),
+            expected=change(self.expected),
+            remedy=change(self.remedy),
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions cross process boundaries in parallel builds; the default would drop the keywords.

@@ -1,7 +1,10 @@
-"""How long work reports itself: the library calls these methods, the command line draws the bar."""
+"""How long work reports itself: functions call these methods, and a listener shows them or does not."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Protocol
 
@@ -36,6 +39,31 @@ class Silent:
 
     def finish(self) -> None:
         """Ignore the end."""
+
+
+# What a user may say about progress; see `listen`.
+ProgressChoice = Progress | bool | None
+
+
+@contextmanager
+def listen(choice: ProgressChoice) -> Iterator[Progress]:
+    """The listener that a user's choice stands for; its bar ends with the block.
+
+    Args:
+        choice: True draws a bar, False draws none, a listener is told of everything. None draws a bar where
+            somebody is looking: in a notebook or at a Python prompt, but not in a script.
+    """
+    if choice is None:
+        # Python, IPython and Jupyter set the prompt in interactive sessions only.
+        choice = hasattr(sys, "ps1")
+    if choice is True:
+        # Imported here: most programs draw nothing.
+        from hepdata.progress_bar import ProgressBar
+
+        with ProgressBar() as bar:
+            yield bar
+    else:
+        yield Silent() if choice is False else choice
 
 
 def format_duration(seconds: float) -> str:

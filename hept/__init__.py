@@ -1,4 +1,33 @@
-"""The LSH-based efficient point transformer: model, losses, metrics, trainer, evaluator."""
+"""The LSH-based efficient point transformer: model, training, evaluation.
+
+Training and its results:
+    fit                         train on a dataset; gives a run
+    open_run, Run               a run that was trained before
+    evaluate, write_report      figures of merit, and a page with pictures
+    tune_clustering, predict    tracks from embeddings; an answer for every point, as Parquet
+    compare                     every system of the paper on one dataset
+
+Models:
+    load_model, TrainedModel    trained weights: `load_model("runs/a")(cloud)`
+    load_published              the published checkpoint
+    describe                    parameters and operations of a model
+    HEPT, HEPTAttention, Clouds the network itself: `model(features, coords, offsets)`
+
+Settings:
+    list_settings               every setting with type, default and meaning
+    describe_presets            ready-made settings
+
+Submodules:
+    settings      every setting                 config        presets and files of settings
+    run, run_folder                             a run, and its files
+    model         the network                   attention     HEPT attention and its kernels
+    systems       other systems of the paper    losses        InfoNCE, focal
+    objective     what a task asks of a model   metrics       AP@k, classification, tracks, cleaning
+    training      the loop                      evaluation    metrics, tracks and predictions of a split
+    checkpoint    weights on disk               report        report.html
+    comparison    the paper's tables            theory        its numerical experiment
+    commands, model_cost, settings_table        the functions above
+"""
 
 from __future__ import annotations
 
@@ -11,19 +40,57 @@ from hepdata.openmp import limit_spinning
 if TYPE_CHECKING:
     from hept.attention.clouds import Clouds
     from hept.attention.layer import HEPTAttention
+    from hept.checkpoint import TrainedModel, load_model
+    from hept.commands import evaluate, fit, predict, tune_clustering, write_report
+    from hept.comparison.compare import compare
     from hept.model import HEPT
+    from hept.model_cost import describe
+    from hept.preset_choice import describe_presets
     from hept.published import load_published
+    from hept.run import Run, open_run
+    from hept.settings_table import list_settings
 
 # Nothing here has loaded torch yet.
 limit_spinning()
 
-__all__ = ["HEPT", "Clouds", "HEPTAttention", "load_published"]
+__all__ = [
+    "HEPT",
+    "Clouds",
+    "HEPTAttention",
+    "Run",
+    "TrainedModel",
+    "compare",
+    "describe",
+    "describe_presets",
+    "evaluate",
+    "fit",
+    "list_settings",
+    "load_model",
+    "load_published",
+    "open_run",
+    "predict",
+    "tune_clustering",
+    "write_report",
+]
 
 _MODULES = {
     "HEPT": "hept.model",
     "Clouds": "hept.attention.clouds",
     "HEPTAttention": "hept.attention.layer",
+    "Run": "hept.run",
+    "TrainedModel": "hept.checkpoint",
+    "compare": "hept.comparison.compare",
+    "describe": "hept.model_cost",
+    "describe_presets": "hept.preset_choice",
+    "evaluate": "hept.commands",
+    "fit": "hept.commands",
+    "list_settings": "hept.settings_table",
+    "load_model": "hept.checkpoint",
     "load_published": "hept.published",
+    "open_run": "hept.run",
+    "predict": "hept.commands",
+    "tune_clustering": "hept.commands",
+    "write_report": "hept.commands",
 }
 
 
@@ -35,4 +102,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_MODULES]
+    return sorted({*globals(), *_MODULES})

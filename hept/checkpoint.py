@@ -6,25 +6,33 @@ A weights file stands alone: its header holds the configuration, the objective a
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import overload
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
+from hepdata.loader.batch import Batch
+from hepdata.loader.split import Split
 from hepdata.schema import TRACKING, ModelInput
 from hepdata.storage.atomic import write_atomically
-from hept.config import ModelConfig, TrainConfig, check_config
+from hept.config import check_config
+from hept.dataset_checks import check_fit
+from hept.inference import prepare_batch
 from hept.network import Network, PlainMLP, focus_attention, silence_attention
 from hept.objective import find_objective
 from hept.old_weights import is_old, renew_header
 from hept.published import load_published
 from hept.run_folder import LAST, find_weights
+from hept.settings import ModelConfig, TrainConfig
 from hept.systems.frame import Frame
 from hept.systems.registry import build_model
 
@@ -71,9 +79,9 @@ class ModelCard:
         return cls(**content)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainedModel:
-    """A network ready for use, with the task, objective and inputs it was made for."""
+    """A network ready for use, with the task, objective and inputs it was made for: `model(cloud)`."""
 
     network: nn.Module
     task: str
@@ -87,6 +95,37 @@ class TrainedModel:
     def is_embedding(self) -> bool:
         """Whether its outputs are embeddings, in which groups are found; otherwise they are logits."""
         return find_objective(self.objective).is_embedding
+
+    @overload
+    def __call__(self, points: PointCloud | Batch) -> Tensor: ...
+    @overload
+    def __call__(self, points: Split) -> list[Tensor]: ...
+    def __call__(self, points: PointCloud | Batch | Split) -> Tensor | list[Tensor]:
+        """Embeddings or logits of points, (N, out); without gradients.
+
+        Args:
+            points: A cloud; a batch; or a split, which gives one tensor a cloud.
+
+        Raises:
+            InputError: The points do not have the inputs of the model.
+        """
+        whose = f"the model {self.source}"
+        if isinstance(points, Split):
+            check_fit(points, self.features, self.coords, whose=whose)
+            loader = points.loader(1, features=self.features, coords=self.coords, select=[], pairs=False)
+            return [self._run(batch) for batch in loader]
+        return self._run(prepare_batch(points, self.features, self.coords, whose=whose))
+
+    def _run(self, batch: Batch) -> Tensor:
+        device = next(self.network.parameters()).device
+        with torch.no_grad():
+            out: Tensor = self.network(*(t.to(device) for t in (batch.features, batch.coords, batch.offsets)))
+        return out
+
+    def __repr__(self) -> str:
+        what = "embeddings" if self.is_embedding else "logits"
+        inputs = f"{len(self.features)} features, {len(self.coords)} coordinates"
+        return f"TrainedModel({self.source!r}: {self.task}, {self.config.model.kind}, {inputs} → {what})"
 
 
 def build_network(
@@ -179,13 +218,22 @@ def save_weights(path: Path, state: dict[str, Tensor], card: ModelCard) -> None:
         file.write(save(tensors, metadata={"hept": json.dumps(asdict(card))}))
 
 
-def load_model(source: str | Path) -> TrainedModel:
-    """A trained model from a run folder, a weights file, or the published checkpoint (`.pt`).
+# How functions are told which model is meant: a run or its folder, a weights file, or the loaded model.
+ModelLike = str | os.PathLike[str] | TrainedModel
+
+
+def load_model(source: ModelLike) -> TrainedModel:
+    """A trained model from a run, a weights file, or the published checkpoint (`.pt`).
+
+    Args:
+        source: A run or its folder (its best weights are taken), or a file. A loaded model is given back.
 
     Raises:
         InputError: Nothing there, or a file that is damaged or not ours.
     """
-    path = find_weights(source)
+    if isinstance(source, TrainedModel):
+        return source
+    path = find_weights(os.fspath(source))
     if path.suffix == ".pt":
         return _published(path)
     try:

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from hepdata.loader.batch import Batch
 from hepdata.schema import Target
-from hept.config import LossConfig
 from hept.losses import focal_loss
 from hept.metrics import classify
 from hept.metrics.figures import Figure, make_figures
+from hept.settings import LossConfig
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ClassificationObjective:
 
     is_embedding: ClassVar[bool] = False
     needs_pairs: ClassVar[bool] = False
-    metric_label: ClassVar[str] = "AUC"
+    metric_label: ClassVar[str] = "average precision (AUC in the paper)"
 
     target: Target
     alpha: float = 0.25

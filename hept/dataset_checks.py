@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from hepdata.errors import InputError
 from hepdata.inputs import check_inputs, choose_inputs
 from hepdata.loader.dataset import Dataset
+from hepdata.loader.split import Split
 from hepdata.schema import ModelInput, Target
 from hepdata.storage.manifest import SPLITS
-from hept.config import TrainConfig
+from hept.settings import TrainConfig
 
 # A model's features and coordinates.
 Inputs = tuple[tuple[ModelInput, ...], tuple[ModelInput, ...]]
@@ -46,7 +47,7 @@ def choose_model_inputs(config: TrainConfig, dataset: Dataset) -> Inputs:
 
 
 def check_fit(
-    dataset: Dataset, features: Sequence[ModelInput], coords: Sequence[ModelInput], *, whose: str
+    dataset: Dataset | Split, features: Sequence[ModelInput], coords: Sequence[ModelInput], *, whose: str
 ) -> None:
     """See that a dataset stores a model's inputs, in their units, and no unknown classes.
 
@@ -119,7 +120,7 @@ def check_split(dataset: Dataset, split: str) -> None:
             f"{dataset.place.location}, split {split!r}",
             found="no clouds",
             expected="at least one",
-            remedy="build it from more events, or divide them otherwise with hept-data build --split",
+            remedy="build it from more events, or divide them otherwise with `split` of hept-data build",
         )
 
 
@@ -143,7 +144,7 @@ def check_labels(dataset: Dataset, *, needs_pairs: bool) -> None:
             dataset.place.location,
             found="no pair lists",
             expected="positive and negative pairs for the InfoNCE loss",
-            remedy="build the dataset with pairs (hept-data build tracking --pairs paper)",
+            remedy="build the dataset with pairs (`pairs='paper'` of hept-data build tracking)",
         )
 
 

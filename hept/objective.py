@@ -18,8 +18,8 @@ from hepdata.errors import InputError, nearest_name
 from hepdata.loader.batch import Batch
 from hepdata.schema import Target
 from hept.classification_objective import ClassificationObjective
-from hept.config import LossConfig
 from hept.pairs_objective import PairsObjective
+from hept.settings import LossConfig
 
 
 class Scores(Protocol):

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from hepdata.loader.batch import Batch, PairTensors
 from hepdata.schema import Target
-from hept.config import LossConfig
 from hept.losses import RandomNegatives, count_particles, info_nce, number_particles
 from hept.losses.infonce import Similarity
 from hept.metrics import average_precision_at_k
 from hept.metrics.figures import Figure, make_figures
+from hept.settings import LossConfig
 
 PT_THRESHOLDS = (0.9, 0.5, 0.0)
 

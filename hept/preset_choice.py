@@ -32,7 +32,7 @@ class PresetCard:
     """What a preset is for.
 
     Attributes:
-        name: What `--preset` takes.
+        name: What `preset` is set to.
         task: Of the datasets it is made for.
         purpose: In a few words.
         points: Points of the clouds it is made for, about.
@@ -80,7 +80,7 @@ def choose_preset(task: str, points: float, *, has_gpu: bool) -> PresetCard:
             f"task {task!r}",
             found="no preset for it",
             expected=f"a dataset of one of {', '.join(SCHEMAS)}, or settings of your own",
-            remedy="name a .yaml file with --preset",
+            remedy="name a .yaml file with `preset`",
         )
     return min(
         offered, key=lambda card: (abs(math.log(card.points / max(points, 1.0))), card.device == "cpu")

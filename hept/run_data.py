@@ -9,10 +9,9 @@ from pathlib import Path
 
 from hepdata.errors import InputError
 from hepdata.loader.batch import Batch
-from hepdata.loader.dataset import Dataset, open_dataset
+from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.loader.stream import Loader
 from hepdata.schema import ModelInput, Target
-from hept.config import TrainConfig
 from hept.dataset_checks import (
     Inputs,
     check_fit,
@@ -24,6 +23,8 @@ from hept.dataset_checks import (
 from hept.metrics.figures import make_figures
 from hept.objective import find_objective
 from hept.preparation import learn_spread
+from hept.run import describe_location
+from hept.settings import TrainConfig
 
 # The mean and spread of a feature are settled long before this many clouds.
 CLOUDS_FOR_STATISTICS = 100
@@ -54,10 +55,10 @@ class TrainingData:
         """Of the dataset."""
         return self.dataset.fingerprint
 
-    def describe(self) -> dict[str, object]:
+    def describe(self, run: Path) -> dict[str, object]:
         """For the run folder."""
         return {
-            "dataset": str(self.dataset.place.location),
+            **describe_location(self.dataset, run),
             "fingerprint": self.fingerprint,
             "objective": self.target.objective,
             "features": [asdict(entry) for entry in self.features],
@@ -86,7 +87,7 @@ class TrainingData:
 
 def open_training_data(
     config: TrainConfig,
-    location: str | Path,
+    location: DatasetLike,
     *,
     inputs: Inputs | None = None,
     rank: int = 0,
@@ -96,7 +97,7 @@ def open_training_data(
 
     Args:
         config: Of the run.
-        location: Of the dataset.
+        location: The dataset, or where it is.
         inputs: Of a run that goes on; resolved from schema, settings and training split where not given.
         rank: Number of this process.
         world_size: Number of processes.

@@ -23,7 +23,8 @@ import yaml
 from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
-from hept.config import MOVED, TrainConfig, check_config
+from hept.config import MOVED, check_config
+from hept.settings import TrainConfig
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
 VERSIONS = ("hept", "torch", "lightning-fabric", "numpy", "safetensors")
@@ -62,7 +63,7 @@ class RunFolder:
                 self.path,
                 found="a run",
                 expected="a new folder",
-                remedy=f"continue it with --resume {self.path}, or choose another --out",
+                remedy=f"continue it with `resume={str(self.path)!r}`, or choose another `out`",
             )
 
     def find_state(self) -> Path:
@@ -77,7 +78,7 @@ class RunFolder:
                 self.path,
                 found=f"no {RESUME}",
                 expected="a run folder with a saved state",
-                remedy="start the run without --resume",
+                remedy="start the run without `resume`",
             )
         return path
 

@@ -38,7 +38,7 @@ def choose_threads(n_threads: int | None = None, *, reserved: int = 0, processes
         InputError: A number below 1, or a variable that is not a number.
     """
     if n_threads is not None:
-        return _check(n_threads, "--threads")
+        return _check(n_threads, "`threads`")
     for name in ("HEPT_THREADS", "OMP_NUM_THREADS"):
         if os.environ.get(name):
             # OMP_NUM_THREADS may list a number for each level of nesting.

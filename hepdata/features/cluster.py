@@ -75,5 +75,5 @@ def _check_sizes(
             event,
             found=f"a cluster {size[hit]:.1f} mm long at hit {hit_id[hit]}",
             expected=f"a cluster within its module, which is {limit[hit]:.1f} mm long",
-            remedy="check the channels in the cells file and that --detectors belongs to these events",
+            remedy="check the channels in the cells file and that `detectors` belongs to these events",
         )

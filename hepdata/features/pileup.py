@@ -122,6 +122,6 @@ def _find_impossible(table: ParticleTable, is_kept: NDArray[np.bool_], where: st
                     f"{where}, entry {entry}",
                     found=f"{values[particle]} as {name} of particle {particle - table.offsets[number]}",
                     expected="finite numbers, and no negative pt",
-                    remedy="make the file again, or leave such events out with --on-error skip",
+                    remedy="make the file again, or leave such events out with `on_error='skip'`",
                 )
     return problems

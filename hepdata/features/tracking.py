@@ -101,7 +101,7 @@ def _keep_hits(
             name,
             found=f"none of its {len(layer)} hits in the {choice.layers} layers",
             expected="at least one",
-            remedy="give --layers all, or leave the event out",
+            remedy="give `layers='all'`, or leave the event out",
         )
     if event.particle_id is None or event.particles is None:
         return keep
@@ -110,7 +110,7 @@ def _keep_hits(
             name,
             found=f"only noise: no particle made any of its {np.count_nonzero(keep)} hits",
             expected="hits of at least one particle",
-            remedy="leave the event out, or give --unlabelled to ignore the truth",
+            remedy="leave the event out, or give `unlabelled=True` to ignore the truth",
         )
     if not choice.keep_noise:
         keep &= event.particle_id != NOISE

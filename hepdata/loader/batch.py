@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from hepdata.errors import nearest_name
+from hepdata.html_table import html_table
+from hepdata.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class PairTensors:
         return torch.stack([anchors, self.idx.long()])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Batch:
     """Clouds as tensors; columns are attributes too: `batch.particle_id`.
 
@@ -52,6 +54,7 @@ class Batch:
         columns: (N,) each, as stored.
         positives: Points of the same particle, or None.
         negatives: Points to be told apart, or None.
+        schema: Of the dataset that the clouds were read from; None where they do not say.
     """
 
     features: Tensor
@@ -63,6 +66,7 @@ class Batch:
     columns: dict[str, Tensor] = field(repr=False)
     positives: PairTensors | None = field(default=None, repr=False)
     negatives: PairTensors | None = field(default=None, repr=False)
+    schema: Schema | None = field(default=None, repr=False, compare=False)
 
     @property
     def n_clouds(self) -> int:
@@ -105,6 +109,22 @@ class Batch:
         except KeyError:
             known = list(self.columns)
             raise AttributeError(f"batch has no column {name!r}: {nearest_name(name, known)}") from None
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.columns]
+
+    def __repr__(self) -> str:
+        clouds = "1 cloud" if self.n_clouds == 1 else f"{self.n_clouds:,} clouds"
+        parts = [f"{name} {tuple(getattr(self, name).shape)}" for name in ("features", "coords")]
+        parts.append(f"{len(self.columns)} columns")
+        for kind, pairs in (("positive", self.positives), ("negative", self.negatives)):
+            parts += [] if pairs is None else [f"{pairs.n_pairs:,} {kind} pairs"]
+        return f"Batch({clouds}, {self.n_points:,} points on {self.features.device}: {', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        sizes = self.offsets.diff().tolist()
+        rows = zip(self.event_id.tolist(), self.sector.tolist(), sizes, strict=True)
+        return html_table(repr(self), ("event", "sector", "points"), rows)
 
 
 def _map_pairs(pairs: PairTensors | None, change: Callable[[Tensor], Tensor]) -> PairTensors | None:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hepdata.cloud import PairList, PointCloud
+from hepdata.cloud import PairList, PointCloud, stack_inputs
 from hepdata.inputs import InputChoice, choose_inputs
 from hepdata.loader.batch import Batch, PairTensors
 from hepdata.schema import ModelInput
@@ -86,8 +86,8 @@ def collate(clouds: Sequence[PointCloud], layout: BatchLayout) -> Batch:
     np.cumsum([cloud.n_points for cloud in clouds], out=offsets[1:])
     columns = {name: _join([cloud.columns[name] for cloud in clouds]) for name in layout.reads}
     return Batch(
-        features=_matrix(columns, layout.features, int(offsets[-1])),
-        coords=_matrix(columns, layout.coords, int(offsets[-1])),
+        features=torch.from_numpy(stack_inputs(columns, layout.features, int(offsets[-1]))),
+        coords=torch.from_numpy(stack_inputs(columns, layout.coords, int(offsets[-1]))),
         offsets=torch.from_numpy(offsets),
         cloud_index=torch.from_numpy(np.repeat(np.arange(len(clouds)), np.diff(offsets))),
         event_id=torch.from_numpy(np.array([cloud.event_id for cloud in clouds], np.int64)),
@@ -95,23 +95,12 @@ def collate(clouds: Sequence[PointCloud], layout: BatchLayout) -> Batch:
         columns={name: torch.from_numpy(columns[name]) for name in layout.columns},
         positives=_join_pairs([cloud.positives for cloud in clouds], offsets),
         negatives=_join_pairs([cloud.negatives for cloud in clouds], offsets),
+        schema=clouds[0].schema if clouds else None,
     )
 
 
 def _unscaled(inputs: tuple[ModelInput, ...]) -> tuple[ModelInput, ...]:
     return tuple(replace(entry, scale=1.0) for entry in inputs)
-
-
-def _matrix(columns: dict[str, NDArray[Any]], inputs: tuple[ModelInput, ...], n: int) -> torch.Tensor:
-    matrix = np.empty((n, len(inputs)), np.float32)
-    for j, entry in enumerate(inputs):
-        values, column = columns[entry.column], matrix[:, j]
-        if entry.scale == 1.0:
-            column[:] = values
-        else:
-            # Scaled in double precision, rounded once.
-            np.multiply(values, np.float64(entry.scale), out=column, casting="same_kind")
-    return torch.from_numpy(matrix)
 
 
 def _join(parts: list[NDArray[Any]]) -> NDArray[Any]:

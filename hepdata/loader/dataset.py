@@ -77,15 +77,25 @@ class Dataset:
         sizes = ", ".join(f"{name} {len(split):,}" for name, split in self._splits.items())
         return f"Dataset({self.place.location!r}, {self.task}, {self.manifest.file_format}, clouds: {sizes})"
 
+    def _repr_html_(self) -> str:
+        return self.info()._repr_html_()
 
-def open_dataset(location: str | os.PathLike[str]) -> Dataset:
+
+# How functions are told which dataset is meant: its location, or the opened dataset itself.
+DatasetLike = str | os.PathLike[str] | Dataset
+
+
+def open_dataset(location: DatasetLike) -> Dataset:
     """Open a dataset made by `hept-data`.
 
     Args:
-        location: Folder, or fsspec URL of one; Parquet or HDF5, the manifest knows.
+        location: Folder, or fsspec URL of one; Parquet or HDF5, the manifest knows. An opened dataset is
+            given back.
 
     Raises:
         InputError: There is no dataset, its manifest is damaged, or of a newer format.
     """
+    if isinstance(location, Dataset):
+        return location
     place = open_place(location)
     return Dataset(place, Manifest.parse(place.read_bytes(MANIFEST_NAME), place))

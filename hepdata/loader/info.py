@@ -8,10 +8,9 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
+from hepdata.html_table import Cell, format_cell, html_table
 from hepdata.storage.manifest import Manifest
 from hepdata.storage.statistics import Statistics
-
-Cell = str | int | float | None
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,9 @@ class DatasetInfo:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return f"<h4>{html.escape(self.location)}</h4>" + "".join(_as_html(table) for table in self.tables)
+        return f"<h4>{html.escape(self.location)}</h4>" + "".join(
+            html_table(table.title, table.header, table.rows) for table in self.tables
+        )
 
 
 def describe_dataset(location: str, manifest: Manifest) -> DatasetInfo:
@@ -188,18 +189,8 @@ def _ratio(a: float | None, b: float) -> float | None:
     return None if a is None or not b else a / b
 
 
-def _show(cell: Cell) -> str:
-    if cell is None:
-        return "–"
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    if isinstance(cell, float):
-        return f"{cell:,.0f}" if 1e3 <= abs(cell) < 1e9 else f"{cell:.4g}"
-    return cell
-
-
 def _as_text(table: InfoTable) -> str:
-    cells = [table.header, *([_show(cell) for cell in row] for row in table.rows)]
+    cells = [table.header, *([format_cell(cell) for cell in row] for row in table.rows)]
     widths = [max(len(row[j]) for row in cells) for j in range(len(table.header))]
     lines = [table.title]
     for row in cells:
@@ -210,11 +201,3 @@ def _as_text(table: InfoTable) -> str:
             parts.append(row[j].ljust(widths[j]) if is_phrase else row[j].rjust(widths[j]))
         lines.append(("  " + "  ".join(parts)).rstrip())
     return "\n".join(lines)
-
-
-def _as_html(table: InfoTable) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.header)
-    rows = ("".join(f"<td>{html.escape(_show(cell))}</td>" for cell in row) for row in table.rows)
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    title = html.escape(table.title)
-    return f"<h5>{title}</h5><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -79,7 +79,7 @@ def make_cloud(
     order = curve_order(columns["eta"], columns["phi"])
     lists = _pair_lists(tensors, order, columns.get("particle_id"), where)
     ordered = {column.name: np.ascontiguousarray(columns[column.name][order]) for column in schema.columns}
-    return PointCloud(schema.task, event_id, sector, ordered, *lists)
+    return PointCloud(schema.task, event_id, sector, ordered, *lists, schema=schema)
 
 
 def _features(x: NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -140,7 +140,7 @@ def _load(path: str, trust: bool) -> Any:
             path,
             found="a pickle that is more than tensors",
             expected="tensors and torch_geometric Data only",
-            remedy="add --trust if you know who made the file: reading it can run any program",
+            remedy="add `trust=True` if you know who made the file: reading it can run any program",
         ) from error
     except ModuleNotFoundError as error:
         raise missing_extra(str(error.name), "interop") from error

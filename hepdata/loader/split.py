@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import InputError, nearest_name
+from hepdata.html_table import html_table
 from hepdata.inputs import InputChoice
 from hepdata.progress import Progress
 from hepdata.schema import Schema
@@ -223,7 +224,15 @@ class Split:
         self.__init__(*state)  # type: ignore[misc]
 
     def __repr__(self) -> str:
-        return f"Split({self.name!r} of {self.place.location!r}, {len(self):,} clouds)"
+        statistics = self.manifest.statistics(self.name)
+        pairs = statistics.n_positives + statistics.n_negatives
+        parts = [f"{len(self):,} clouds", f"{statistics.n_points:,} points"]
+        parts += [f"{pairs:,} pairs"] if pairs else []
+        return f"Split({self.name!r} of {self.place.location!r}: {', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        rows = [(column.name, column.dtype, column.unit, column.meaning) for column in self.schema.columns]
+        return html_table(repr(self), ("column", "type", "unit", "meaning"), rows)
 
 
 _splits: weakref.WeakSet[Split] = weakref.WeakSet()

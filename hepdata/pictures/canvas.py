@@ -5,6 +5,7 @@ Figures are made without pyplot, so that drawing needs no display and keeps no g
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,11 +20,20 @@ REFERENCE = "#8d99ae"
 ACCENT = "#00798c"
 
 
+class Picture(Figure):
+    """A figure that a notebook shows, although pyplot does not know of it."""
+
+    def _repr_png_(self) -> bytes:
+        sink = io.BytesIO()
+        self.savefig(sink, dpi=100)
+        return sink.getvalue()
+
+
 def new_figure(
     n_panels: int = 1, *, panel_size: tuple[float, float] = (6.4, 4.8)
 ) -> tuple[Figure, list[Axes]]:
     """An empty figure with `n_panels` panels side by side."""
-    figure = Figure(figsize=(panel_size[0] * n_panels, panel_size[1]), layout="constrained")
+    figure = Picture(figsize=(panel_size[0] * n_panels, panel_size[1]), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, n_panels, squeeze=False)[0]
     for panel in panels:
@@ -38,7 +48,7 @@ def new_grid(
     """An empty figure with `n_panels` panels in rows of `n_columns`, under one title."""
     n_columns = min(n_columns, n_panels)
     n_rows = -(-n_panels // n_columns)
-    figure = Figure(figsize=(panel_size[0] * n_columns, panel_size[1] * n_rows + 0.4), layout="constrained")
+    figure = Picture(figsize=(panel_size[0] * n_columns, panel_size[1] * n_rows + 0.4), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     for panel in panels:

@@ -19,10 +19,10 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure, new_grid, save_figure
-from hepdata.pictures.event import draw_groups, draw_pileup
+from hepdata.pictures.cloud import draw_cloud
 from hepdata.pictures.histograms import Histogram, make_histogram, whole_edges
 from hepdata.progress import Progress, Silent
-from hepdata.schema import Schema, Target
+from hepdata.schema import Schema
 
 # Numbers of things say nothing as a distribution.
 _IDS = frozenset({"hit_id", "index_in_source"})
@@ -69,7 +69,7 @@ def plot_dataset(
             f"{dataset.place.location}, split {split!r}",
             found="no clouds",
             expected="at least one",
-            remedy="choose another --split",
+            remedy="choose another `split`",
         )
     _make_folder(out)
     chosen = np.unique(np.linspace(0, len(clouds) - 1, min(max_clouds, len(clouds))).astype(int))
@@ -83,7 +83,7 @@ def plot_dataset(
     names, is_grouped = _group_names(dataset), _has_pairs_label(dataset.schema)
     files = _draw_columns(list(histograms.values()), names, is_grouped, note, out)
     files.append(_draw_sizes(sizes, note, out / "clouds.png"))
-    return files + [_draw_cloud(clouds[int(i)], dataset.schema, out) for i in chosen[: max(n_events, 0)]]
+    return files + [_save_cloud(clouds[int(i)], dataset.schema, out) for i in chosen[: max(n_events, 0)]]
 
 
 def _draw_columns(
@@ -107,7 +107,7 @@ def _make_folder(out: Path) -> None:
             out,
             found=f"a place where no folder can be made ({error.strerror})",
             expected="a folder for the pictures",
-            remedy="choose another --out",
+            remedy="choose another `out`",
         ) from error
 
 
@@ -241,34 +241,6 @@ def _draw_sizes(sizes: _Sizes, note: str, path: Path) -> Path:
     return save_figure(figure, path)
 
 
-def _draw_cloud(cloud: PointCloud, schema: Schema, out: Path) -> Path:
+def _save_cloud(cloud: PointCloud, schema: Schema, out: Path) -> Path:
     sector = f"-sector-{cloud.sector}" if cloud.sector else ""
-    path = out / f"event-{cloud.event_id:09d}{sector}.png"
-    title = f"event {cloud.event_id}, {cloud.n_points:,} points"
-    if schema.target is not None and schema.target.objective == "classification":
-        return _draw_classes(cloud, schema.target, title, path)
-    columns, label = cloud.columns, _label_of(schema)
-    figure, (panel,) = new_figure(panel_size=(8.0, 5.6))
-    group = columns[label] if label is not None else np.zeros(cloud.n_points, dtype=np.int64)
-    along = columns.get("r") if label is not None else None
-    draw_groups(panel, columns["eta"], columns["phi"], group, title=title, joined_along=along)
-    return save_figure(figure, path)
-
-
-def _draw_classes(cloud: PointCloud, target: Target, title: str, path: Path) -> Path:
-    columns = cloud.columns
-    highlight = columns.get(target.label, np.zeros(cloud.n_points, dtype=bool)).astype(np.float64)
-    pt = columns[target.pt] if target.pt is not None else np.ones(cloud.n_points)
-    figure, (left, right) = new_figure(2, panel_size=(7.0, 5.2))
-    draw_pileup(left, columns["eta"], columns["phi"], pt, highlight, title=title)
-    scored = np.where(columns[target.selection], highlight, np.nan) if target.selection else highlight
-    draw_pileup(
-        right,
-        columns["eta"],
-        columns["phi"],
-        pt,
-        scored,
-        title=f"scored: {target.scored}",
-        colorbar=target.label_names[1] if target.label in columns else "",
-    )
-    return save_figure(figure, path)
+    return save_figure(draw_cloud(cloud, schema), out / f"event-{cloud.event_id:09d}{sector}.png")

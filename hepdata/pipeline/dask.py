@@ -68,7 +68,7 @@ class DaskCluster:
             return Client(self.scheduler, timeout=5), None  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TypeError) as error:
             raise InputError(
-                "--scheduler",
+                "`scheduler`",
                 found=f"no answer from {self.scheduler!r}",
                 expected="the address of a running Dask scheduler, like tcp://host:8786",
                 remedy="start one with `dask scheduler`, or leave the option out for one on this machine",

@@ -143,7 +143,7 @@ class LocalPool:
                 jobs[0].staging,
                 found="a worker process that died (killed, or out of memory)",
                 expected="every worker to finish its shards",
-                remedy="give fewer --workers and run the same command again: it continues where it stopped",
+                remedy="give fewer `workers` and do the same again: it continues where it stopped",
             ) from error
         finally:
             # Needed no more, or to be stopped: they leave at once. Asked to by the pool, an interpreter would

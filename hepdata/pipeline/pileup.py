@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from hepdata.cloud import PointCloud
-from hepdata.errors import HeptError, InputError
+from hepdata.errors import HeptError, InputError, nearest_name
 from hepdata.features.pileup import PileupCuts, make_clouds
 from hepdata.pipeline.ahead import run_ahead
 from hepdata.pipeline.engine import choose_workers
@@ -252,7 +252,18 @@ def with_changes(
     is_labelled: bool = True,
     step_bytes: int | None = None,
 ) -> PileupConfig:
-    """A preset with single settings replaced, None meaning: as in the preset."""
+    """A preset with single settings replaced, None meaning: as in the preset.
+
+    Raises:
+        InputError: No such preset.
+    """
+    if preset not in PRESETS:
+        raise InputError(
+            "`preset`",
+            found=repr(preset),
+            expected="a preset of the build",
+            remedy=nearest_name(preset, list(PRESETS)),
+        )
     config = PRESETS[preset]
     cuts = PileupCuts(
         config.cuts.max_eta if max_eta is None else max_eta,
@@ -269,9 +280,9 @@ def with_changes(
 
 def _check_config(config: PileupConfig) -> None:
     for name, value, is_good, expected in (
-        ("--max-eta", config.cuts.max_eta, 0 < config.cuts.max_eta < 100, "above 0 and below 100"),
-        ("--scored-pt", config.cuts.scored_pt, 0 <= config.cuts.scored_pt < 1e4, "0 GeV or more"),
-        ("--step-size", config.step_bytes, config.step_bytes >= 1, "at least 1 byte"),
+        ("`max_eta`", config.cuts.max_eta, 0 < config.cuts.max_eta < 100, "above 0 and below 100"),
+        ("`scored_pt`", config.cuts.scored_pt, 0 <= config.cuts.scored_pt < 1e4, "0 GeV or more"),
+        ("`step_size`", config.step_bytes, config.step_bytes >= 1, "at least 1 byte"),
     ):
         if not is_good:
             raise InputError(name, found=str(value), expected=expected, remedy="give another value")

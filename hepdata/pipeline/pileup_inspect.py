@@ -86,7 +86,7 @@ def inspect_file(location: str, *, entry: int = 0, branches: str = AUTOMATIC) ->
             location,
             found=f"{survey.n_events} events",
             expected=f"an event {entry}",
-            remedy=f"choose --event between 0 and {survey.n_events - 1}",
+            remedy=f"choose `event` between 0 and {survey.n_events - 1}",
         )
     fits = try_presets(survey.contents, survey.classes)
     chosen: BranchMap | None = None

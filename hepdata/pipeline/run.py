@@ -249,16 +249,16 @@ def _choose_engine(engine: str, workers: int, scheduler: str | None) -> Engine:
         return DaskCluster(workers, scheduler)
     if scheduler is not None:
         raise InputError(
-            "--scheduler",
-            found=f"{scheduler!r} with --engine local",
-            expected="a scheduler for --engine dask only",
-            remedy="add --engine dask",
+            "`scheduler`",
+            found=f"{scheduler!r} with `engine='local'`",
+            expected="a scheduler for `engine='dask'` only",
+            remedy="add `engine='dask'`",
         )
     return LocalPool(workers) if workers > 1 else InProcess()
 
 
 def _check_request(workers: int, events_per_shard: int | None, events: Sequence[EventRef]) -> None:
-    for name, value in (("--workers", workers), ("--events-per-shard", events_per_shard)):
+    for name, value in (("`workers`", workers), ("`events_per_shard`", events_per_shard)):
         if value is not None and value < 1:
             raise InputError(name, found=str(value), expected="at least 1", remedy="give a positive number")
     if not events:

@@ -104,7 +104,7 @@ def build_shard(
             job.staging / name,
             found="no memory left",
             expected="memory for one event per worker",
-            remedy="give fewer --workers and run the same command again: it continues where it stopped",
+            remedy="give fewer `workers` and do the same again: it continues where it stopped",
         ) from error
     sync(job.staging / name)
     note = ShardNote(record=record, skipped=tuple(skipped), n_dropped=sum(dropped))
@@ -127,7 +127,7 @@ def read_note(job: ShardJob) -> ShardNote | None:
             is_whole = hashlib.file_digest(file, "sha256").hexdigest() == note.record.sha256
     except (OSError, ValidationError):
         return None
-    # Skipped under --on-error skip, but now asked to stop: look at the event again.
+    # Skipped under on_error='skip', but now asked to stop: look at the event again.
     if job.on_error == "stop" and any(entry.reason != NO_POINTS for entry in note.skipped):
         return None
     if not is_whole:

@@ -67,7 +67,7 @@ class SplitRule:
         divided = {split: chosen for split, chosen in divided.items() if chosen}
         if not divided:
             raise InputError(
-                "--split",
+                "`split`",
                 found=f"ranges that hold none of the events {events[0].event_id} to {events[-1].event_id}",
                 expected="at least one event in a split",
                 remedy="give ranges of the event ids in the file names",
@@ -108,7 +108,7 @@ class SplitRule:
             homes = {split for split, first, last in self.ranges if first <= event.event_id <= last}
             if len(homes) > 1:
                 raise InputError(
-                    "--split",
+                    "`split`",
                     found=f"event {event.event_id} in {' and '.join(sorted(homes))}",
                     expected="every event in one split",
                     remedy="give ranges that do not overlap",
@@ -147,7 +147,7 @@ def plan_shards(divided: dict[str, list[EventRef]], events_per_shard: int | None
 
 def _bad_rule(text: str) -> InputError:
     return InputError(
-        "--split",
+        "`split`",
         found=repr(text),
         expected="shares like 80/10/10, or ranges of event ids like train=0-799,valid=800-899,test=900-999",
         remedy="write the rule in one of the two forms",

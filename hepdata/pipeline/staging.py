@@ -44,7 +44,7 @@ def finished_build(out: Path, print_of_build: str) -> Manifest | None:
             out,
             found="a dataset that was built from other files or with another configuration",
             expected="a new folder, or the same build again",
-            remedy="choose another output folder, or give --overwrite to replace the dataset",
+            remedy="choose another output folder, or give `overwrite=True` to replace the dataset",
         )
     return manifest
 
@@ -121,7 +121,7 @@ def discard(out: Path) -> None:
                 raise InputError(
                     out,
                     found="files that are no dataset",
-                    expected="a dataset that --overwrite may replace",
+                    expected="a dataset that `overwrite=True` may replace",
                     remedy="choose another output folder",
                 )
             shutil.rmtree(out)
@@ -143,7 +143,7 @@ def _check_owner(staging: Path, print_of_build: str) -> None:
             staging,
             found="an unfinished build from other files or with another configuration",
             expected="the same command that began it",
-            remedy="repeat that command, or give --overwrite to begin anew",
+            remedy="repeat that command, or give `overwrite=True` to begin anew",
         )
 
 

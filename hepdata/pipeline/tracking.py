@@ -183,7 +183,7 @@ def open_tracking(
             raw,
             found=f"no event with an id from {first_event} to {last_event}",
             expected="at least one event",
-            remedy="widen --events; the ids are the numbers in the file names",
+            remedy="widen `events`; the ids are the numbers in the file names",
         )
     if ignore_truth or not any(event.has_truth for event in events):
         clouds = replace(config.clouds, is_labelled=False, keep_noise=True, min_pt=None)
@@ -205,7 +205,7 @@ def _choose_detectors(raw: Path, detectors: Path | None, choice: CloudChoice) ->
             detectors or raw,
             found="no detectors.csv, or more than one",
             expected="the detectors file of these events, for pitches, thicknesses and rotations",
-            remedy="give it with --detectors FILE, or give --no-cell-features",
+            remedy="give it as `detectors`, or give `cell_features=False`",
         )
     return file
 

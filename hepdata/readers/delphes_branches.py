@@ -148,7 +148,7 @@ def _missing(where: object, found: str, expected: str, contents: Contents) -> In
         where,
         found=found,
         expected=expected,
-        remedy=f"name another preset or a map of your own with --branches (branches in the file: {present})",
+        remedy=f"name another preset or a map of your own with `branches` (branches in the file: {present})",
     )
 
 
@@ -207,5 +207,5 @@ def _bad_map(path: Path, found: str) -> InputError:
         found=found,
         expected="a YAML map: collections: [{branch: PF, label: IsPU, "
         "leaves: {pt: PT, eta: Eta, phi: Phi, charge: Charge, …}}]",
-        remedy="mend the map; hept-data inspect FILE.root --leaves lists what there is",
+        remedy="mend the map; `leaves` of hept-data inspect lists what there is",
     )

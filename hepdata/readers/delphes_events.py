@@ -142,7 +142,7 @@ def _align_lengths(
                 f"{where}, entry {start + event}",
                 found=f"{lengths[event]} values of {name} for {expected[event]} of {first}",
                 expected="leaves of one length",
-                remedy="make the file again, or leave such events out with --on-error skip",
+                remedy="make the file again, or leave such events out with `on_error='skip'`",
             )
         bad |= lengths != expected
     if not bad.any():

@@ -60,7 +60,7 @@ def choose_branches(wanted: str, contents: Contents, classes: Classes, where: ob
         path = Path(wanted)
         if path.suffix not in (".yaml", ".yml") and not path.exists():
             raise InputError(
-                "--branches",
+                "`branches`",
                 found=repr(wanted),
                 expected=f"a preset ({', '.join(PRESETS)}), {AUTOMATIC}, or a YAML file",
                 remedy=nearest_name(wanted, [*PRESETS, AUTOMATIC]),
@@ -74,7 +74,7 @@ def choose_branches(wanted: str, contents: Contents, classes: Classes, where: ob
             where,
             found=fit.reason,
             expected=f"the branches of preset {wanted!r}",
-            remedy="let --branches auto choose, or see hept-data inspect",
+            remedy="let `branches='auto'` choose, or see hept-data inspect",
         )
     return fit.branches
 
@@ -89,7 +89,7 @@ def _choose_automatically(contents: Contents, classes: Classes, where: object) -
         where,
         found="; ".join(f"{fit.preset}: {fit.reason}" for fit in fits),
         expected=f"the branches of one of {', '.join(PRESETS)}",
-        remedy="describe the file's own branches in a YAML map and give it with --branches",
+        remedy="describe the file's own branches in a YAML map and give it with `branches`",
     )
 
 

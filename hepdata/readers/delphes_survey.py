@@ -13,7 +13,7 @@ from hepdata.readers.delphes_branches import BranchMap, Contents
 from hepdata.readers.delphes_events import read_range
 
 MOST_EVENTS = 100
-_UNLABELLED = "give --unlabelled to build a dataset for inference only"
+_UNLABELLED = "give `unlabelled=True` to build a dataset for inference only"
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def check_counts(counts: LabelCounts, branches: BranchMap, where: object) -> Non
             where,
             found=f"no particle in the first {counts.n_events} events",
             expected="events with particles",
-            remedy="name the branch that holds them with --branches (see hept-data inspect)",
+            remedy="name the branch that holds them with `branches` (see hept-data inspect)",
         )
     if counts.n_events and not counts.n_pileup:
         raise InputError(

@@ -87,11 +87,12 @@ def read_event(files: EventFiles, *, with_cells: bool, with_truth: bool) -> Trac
     _check_hit_ids(hits_file, hits)
     cells = particle_id = particles = None
     if with_cells:
-        file = _part(files, "cells", "give --no-cell-features to build without cluster shapes")
+        file = _part(files, "cells", "give `cell_features=False` to build without cluster shapes")
         cells = _join_cells(file, read_table(file, CELLS), hits["hit_id"])
     if with_truth:
-        truth_file = _part(files, "truth", "leave the event out, or give --unlabelled to ignore all truth")
-        file = _part(files, "particles", "leave the event out, or give --unlabelled to ignore all truth")
+        remedy = "leave the event out, or give `unlabelled=True` to ignore all truth"
+        truth_file = _part(files, "truth", remedy)
+        file = _part(files, "particles", remedy)
         particle_id = _join_truth(truth_file, read_table(truth_file, TRUTH), hits["hit_id"])
         particles = _sort_unique(file, read_table(file, PARTICLES), "particle_id")
         _check_particles(file, particle_id, particles["particle_id"])
@@ -176,7 +177,7 @@ def _check_same_ids(file: RawFile, part: str, ids: NDArray[Any], hit_id: NDArray
     lacking = np.setdiff1d(hit_id, ids, assume_unique=True)
     if len(lacking):
         remedy = (
-            "give --no-cell-features to build without cluster shapes"
+            "give `cell_features=False` to build without cluster shapes"
             if part == "cells"
             else "leave the event out"
         )

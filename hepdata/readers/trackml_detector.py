@@ -70,7 +70,7 @@ class Detector:
                 found=f"hit {hits['hit_id'][hit]} in module {names} (volume/layer/module), "
                 f"which {self.name} lacks",
                 expected="hits in known modules only",
-                remedy="give the detectors file that belongs to these events with --detectors",
+                remedy="give the detectors file that belongs to these events with `detectors`",
             )
         self._check_positions(hits, row, event)
         return row
@@ -87,7 +87,7 @@ class Detector:
                 found=f"hit {hits['hit_id'][hit]} {distance[hit]:.0f} mm from the centre of its module in "
                 f"{self.name}, and {np.count_nonzero(is_outside)} of {len(row)} hits outside of theirs",
                 expected="hits on their modules",
-                remedy="give the detectors file that belongs to these events with --detectors",
+                remedy="give the detectors file that belongs to these events with `detectors`",
             )
 
 
@@ -155,5 +155,5 @@ def _bad_module(file: RawFile, table: Columns, row: int, found: str, expected: s
         f"{file}, module {names}",
         found=found,
         expected=expected,
-        remedy="give the detectors file that belongs to the events with --detectors",
+        remedy="give the detectors file that belongs to the events with `detectors`",
     )

@@ -87,7 +87,7 @@ def write_pileup(
 
 def _check(name: str, value: float, is_good: bool, expected: str) -> None:
     if not is_good:
-        raise InputError(f"--{name}", found=str(value), expected=expected, remedy="give another value")
+        raise InputError(f"`{name}`", found=str(value), expected=expected, remedy="give another value")
 
 
 def _write_tree(path: Path, events: int, pileup: float, seed: int, listener: Progress) -> NDArray[np.int64]:

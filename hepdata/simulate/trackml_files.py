@@ -203,10 +203,10 @@ def _suffix(compress: bool) -> str:
 
 def _check_numbers(n_events: int, hits_per_event: int, seed: int, first_event: int) -> None:
     limits = {
-        "--events": (n_events, 1, MAX_EVENT),
-        "--hits-per-event": (hits_per_event, MIN_HITS, 10_000_000),
-        "--seed": (seed, 0, 2**63 - 1),
-        "--first-event": (first_event, 0, MAX_EVENT - max(n_events, 1) + 1),
+        "`events`": (n_events, 1, MAX_EVENT),
+        "`hits_per_event`": (hits_per_event, MIN_HITS, 10_000_000),
+        "`seed`": (seed, 0, 2**63 - 1),
+        "`first_event`": (first_event, 0, MAX_EVENT - max(n_events, 1) + 1),
     }
     for name, (value, low, high) in limits.items():
         if not low <= value <= high:

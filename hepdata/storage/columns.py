@@ -86,6 +86,7 @@ def cloud_from(
         columns={name: values for name, values in arrays.items() if name not in PAIR_NAMES},
         positives=PairList(arrays["pos_ptr"], arrays["pos_idx"]) if "pos_ptr" in arrays else None,
         negatives=PairList(arrays["neg_ptr"], arrays["neg_idx"]) if "neg_ptr" in arrays else None,
+        schema=task_schema,
     )
 
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from hepdata.loader.batch import Batch
-from hepdata.loader.dataset import Dataset, open_dataset
+from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
-from hept.checkpoint import TrainedModel, load_model
+from hept.checkpoint import ModelLike, TrainedModel, load_model
 from hept.dataset_checks import check_fit, check_labels, check_split, check_task, find_target
 from hept.objective import Objective, make_objective
 
 
 def evaluate(
-    model: str | Path | TrainedModel,
-    dataset: str | Path | Dataset,
+    model: ModelLike,
+    dataset: DatasetLike,
     split: str = "test",
     *,
     progress: Progress | None = None,
@@ -40,8 +39,7 @@ def evaluate(
     Raises:
         InputError: Model and dataset do not fit, or the split is empty.
     """
-    trained = model if isinstance(model, TrainedModel) else load_model(model)
-    opened = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+    trained, opened = load_model(model), open_dataset(dataset)
     check_labels(opened, needs_pairs=False)
     loader = open_split(trained, opened, split, pairs=opened.manifest.has_pairs)
     objective = make_objective(find_target(opened), trained.config.loss)

@@ -33,13 +33,13 @@ class Prediction:
         out: The Parquet file.
         n_clouds: Clouds in it.
         n_points: Rows.
-        n_tracks: Tracks found, where the model embeds.
+        n_tracks: Tracks found; None where the model does not embed.
     """
 
     out: Path
     n_clouds: int
     n_points: int
-    n_tracks: int
+    n_tracks: int | None
 
 
 def predict(
@@ -82,7 +82,7 @@ def predict(
                     n_tracks += 1 + int(table["track"].to_numpy().max())
                 listener.advance(1)
     listener.finish()
-    return Prediction(out, n_clouds, n_points, n_tracks)
+    return Prediction(out, n_clouds, n_points, n_tracks if trained.is_embedding else None)
 
 
 def _layout(point_id: str, *, is_embedding: bool) -> pa.Schema:

@@ -28,6 +28,25 @@ DEFINITIONS: dict[str, str] = {
 }
 
 
+# What people call figures whose key says something else to many; the keys in JSON files stay.
+_NAMES = {"auc": "average precision (AUC in the paper)", "roc_auc": "ROC AUC"}
+
+
+def name_metric(metric: str) -> str:
+    """What a metric is called in tables, by its key in the evaluation.
+
+    >>> name_metric("auc_per_cloud")
+    'average precision (AUC in the paper), per cloud'
+    """
+    per_cloud = metric.endswith("_per_cloud")
+    key = metric.removesuffix("_per_cloud")
+    by = ", PUPPI-like" if key.endswith("_puppi") else ""
+    name = _NAMES.get(key.removesuffix("_puppi"))
+    if name is None:
+        return metric
+    return name + by + (", per cloud" if per_cloud else "")
+
+
 def explain(metric: str) -> str:
     """The definition of a metric by its key in the evaluation, "" where there is none."""
     per_cloud = " Mean over clouds." if metric.endswith("_per_cloud") else ""

@@ -20,6 +20,7 @@ from hept.evaluation.clustering import Clustering, cluster
 from hept.metrics.classification import Classification
 from hept.metrics.tracks import Rates
 from hept.pictures import draw_loss, draw_precision_recall
+from hept.report.definitions import name_metric
 
 PT_EDGES = np.array([0.0, 0.3, 0.5, 0.9, 1.3, 2.0, 3.0, 5.0, 10.0])
 ETA_EDGES = np.linspace(-4, 4, 17)
@@ -39,7 +40,7 @@ def draw_curves(rows: list[dict[str, str]], metric: str) -> Figure:
     )
     panels[1].set_xlabel("epoch")
     panels[1].xaxis.set_major_locator(MaxNLocator(integer=True))
-    panels[1].set_title(f"validation {metric}", loc="left", fontsize=11, color=INK)
+    panels[1].set_title(f"validation: {name_metric(metric)}", loc="left", fontsize=11, color=INK)
     return figure
 
 

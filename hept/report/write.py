@@ -22,7 +22,7 @@ from hept.metrics.classification import Classification, classify
 from hept.metrics.puppi import weigh_puppi
 from hept.objective import make_objective
 from hept.pairs_objective import select_points
-from hept.report.definitions import explain
+from hept.report.definitions import explain, name_metric
 from hept.report.figures import (
     draw_curves,
     draw_efficiencies,
@@ -60,7 +60,8 @@ def write_report(
         metrics |= found.summary()
     page.add_section("Metrics", "Each with its definition.")
     page.add_table(
-        ("metric", "value", "definition"), [(name, value, explain(name)) for name, value in metrics.items()]
+        ("metric", "value", "definition"),
+        [(name_metric(name), value, explain(name)) for name, value in metrics.items()],
     )
     page.add_section("Training")
     metric = make_objective(target, trained.config.loss).metric

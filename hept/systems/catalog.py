@@ -15,7 +15,7 @@ class System:
     """One line of the catalog.
 
     Attributes:
-        name: What `--model` takes.
+        name: What `model` is set to.
         label: What the paper's tables call it.
         family: Which part of the tables it stands in.
         summary: What it does, in a line.
@@ -71,6 +71,6 @@ def find_system(name: str) -> System:
     raise InputError(
         f"model {name!r}",
         found="no system of this name",
-        expected="a system that hept-train fit --help names",
+        expected="a known system",
         remedy=nearest_name(name, list(NAMES)),
     )

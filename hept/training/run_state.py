@@ -10,9 +10,9 @@ from torch import nn
 from torch.optim import Optimizer
 
 from hept.checkpoint import ModelCard, load_resume_state, save_resume_state, save_weights
-from hept.config import TrainConfig
 from hept.run_data import TrainingData
 from hept.run_folder import BEST, LAST, RESUME, RunFolder
+from hept.settings import TrainConfig
 from hept.training.average import MovingAverage
 from hept.training.schedule import Schedule
 

@@ -19,15 +19,16 @@ from lightning_fabric import Fabric
 
 from hepdata.errors import JobError
 from hepdata.loader.batch import Batch
+from hepdata.loader.dataset import DatasetLike
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
 from hept.checkpoint import build_network
-from hept.config import TrainConfig
 from hept.evaluation.evaluator import score_split
 from hept.network import checkpoint_activations
 from hept.objective import make_objective
 from hept.run_data import TrainingData, open_training_data
 from hept.run_folder import LAST, RunFolder
+from hept.settings import TrainConfig
 from hept.threads import choose_threads, use_threads
 from hept.training.average import MovingAverage
 from hept.training.expected_time import RunLength
@@ -68,7 +69,7 @@ class FitResult:
 
 def fit(
     config: TrainConfig,
-    dataset: str | Path,
+    dataset: DatasetLike,
     out: Path,
     *,
     progress: Progress | None = None,
@@ -83,7 +84,7 @@ def fit(
 
     Args:
         config: What to train.
-        dataset: Folder or URL of the dataset.
+        dataset: The dataset, its folder or its URL.
         out: Run folder; new, or with `resume` an existing one.
         progress: Listener.
         resume: Go on from the last saved state of `out`.
@@ -168,7 +169,7 @@ class Training:
                 self.folder.keep_threads(self.threads)
             else:
                 description = {"seed": config.seed, "threads": self.threads}
-                self.folder.create(config, self.data.describe() | description)
+                self.folder.create(config, self.data.describe(self.folder.path) | description)
         if not resume:
             # So that a run killed in its first steps can be resumed too.
             self._save()

@@ -70,7 +70,7 @@ def write_published_files(folder: Path) -> None:
     for i in range(3):
         cloud = split[i]
         x = [cloud.columns[f.column] * f.scale for f in split.schema.features if f.column != "layer"]
-        tensors = {"x": torch.tensor(np.stack(x, 1)), "pos": torch.tensor(cloud.coords)}
+        tensors = {"x": torch.tensor(np.stack(x, 1)), "pos": torch.tensor(cloud.coords[:, :2])}
         tensors |= {name: torch.tensor(cloud.columns[name]) for name in ("layer", "particle_id", "pt")}
         tensors["reconstructable"] = torch.tensor(cloud.is_reconstructable)
         tensors["point_pairs"] = torch.tensor(cloud.positives.as_edges())

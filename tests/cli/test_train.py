@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -17,10 +18,10 @@ from benchmarks import published_model
 from benchmarks.published_loss import literal_info_nce
 from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
+from hepdata.progress_bar import ProgressBar
 from hepdata.schema import PILEUP, TRACKING
+from hept.run_plan import plan_run
 from hept_cli import data, train
-from hept_cli.progress import ProgressBar
-from hept_cli.run_plan import plan_run
 
 HEPT_TESTS = Path(__file__).parents[1] / "hept" / "conftest.py"
 INPUTS = [
@@ -111,7 +112,10 @@ def test_predict_and_tune(tracking_run, tmp_path, capsys):
     run("predict", out, _dataset_of(out), "--out", tmp_path / "hits.parquet", "--split", "test")
     assert (tmp_path / "hits.parquet").stat().st_size > 0
     run("predict", out / "best.safetensors", _dataset_of(out), "--out", tmp_path / "b.parquet")
-    assert "the clustering was not tuned for this model" in capsys.readouterr().out
+    assert "was not tuned" not in capsys.readouterr().err
+    moved = shutil.copy(out / "best.safetensors", tmp_path)
+    run("predict", moved, _dataset_of(out), "--out", tmp_path / "c.parquet")
+    assert "the clustering was not tuned for this model" in capsys.readouterr().err
 
 
 def test_resume_goes_on(datasets, tmp_path, capsys):
@@ -126,29 +130,28 @@ def test_fit_alone_chooses_preset_and_folder_and_says_so(datasets, tmp_path, mon
     for number in (1, 2):
         run("fit", datasets["tracking"], *SMALL, "--accelerator", "cpu", "--no-report")
         said = capsys.readouterr()
-        assert (
-            "preset: tracking-demo, for tracking with 170 points a cloud on a CPU (--preset sets" in said.out
-        )
-        assert f"run folder: runs/tracking-{number} (--out sets another)" in said.out
+        assert "preset: tracking-demo, for tracking with 170 points a cloud on a CPU" in said.err
+        assert f"run folder: runs/tracking-{number}" in said.err
         assert re.search(r"^expected time: about .* and validation \(8 steps of .* s\)$", said.err, re.M)
         assert (tmp_path / f"runs/tracking-{number}/best.safetensors").exists()
-    assert "note:" not in said.out
+    assert "note:" not in said.err
 
 
 def test_a_published_preset_on_a_cpu_names_the_one_for_laptops(datasets, tmp_path, capsys):
     arguments = ("--preset", "tracking-6k", *SMALL, "--accelerator", "cpu", "--no-report")
     run("fit", datasets["tracking"], *arguments, "--out", tmp_path / "a")
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note:")]
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note:")]
     assert line.startswith("note: tracking-6k is made for GPUs (")
-    assert "for a CPU there is --preset tracking-laptop (" in line
+    assert "for a CPU there is the preset tracking-laptop (" in line
 
 
-def test_other_processes_of_a_run_do_not_repeat_it(datasets, tmp_path, monkeypatch, capsys):
+def test_other_processes_of_a_run_do_not_repeat_it(datasets, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    plan = plan_run(str(datasets["pileup"]), None, [], None, "cpu")
+    said = []
+    plan = plan_run(str(datasets["pileup"]), None, [], None, "cpu", said.append)
     assert (plan.config.task, plan.run) == ("pileup", Path("runs/pileup-1"))
-    assert capsys.readouterr().out == ""
+    assert said == []
 
 
 def test_presets_are_listed_for_people_and_scripts(tmp_path, capsys):
@@ -172,7 +175,7 @@ class Impatient(ProgressBar):
 
 
 def test_a_run_stopped_before_its_first_validation_has_no_best_value(datasets, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hept_cli.train_fit.ProgressBar", Impatient)
+    monkeypatch.setattr("hepdata.progress_bar.ProgressBar", Impatient)
     arguments = (
         "--preset",
         "tracking-demo",
@@ -204,8 +207,8 @@ def test_a_run_stopped_before_its_first_validation_has_no_best_value(datasets, t
         (["fit", "nowhere", "--preset", "pileup-demo", "--out", "x"], "found no dataset.json"),
         (["fit", "--resume", "nowhere"], "found no readable config.yaml; expected a run folder"),
         (["fit", "--resume", "x", "--out", "y"], "found --preset, .* beside it"),
-        (["eval", "nowhere", "{tracking}"], "found no weights"),
-        (["eval", "{tracking}"], "expected a dataset to evaluate on"),
+        (["eval", "nowhere", "{tracking}"], "found no such file or folder"),
+        (["eval", "{tracking}"], "expected a dataset .only a run folder knows its own"),
     ],
 )
 def test_wrong_usage_is_one_line(datasets, tmp_path, monkeypatch, arguments, message):

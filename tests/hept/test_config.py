@@ -2,7 +2,8 @@ import pytest
 import yaml
 
 from hepdata.errors import InputError
-from hept.config import TrainConfig, check_config, list_presets, load_config
+from hept.config import check_config, list_presets, load_config
+from hept.settings import TrainConfig
 
 
 @pytest.mark.parametrize("preset", list_presets())

@@ -17,7 +17,7 @@ def as_published():
         pairs = np.concatenate([cloud.positives.as_edges(), cloud.negatives.as_edges()], axis=1)
         tensors = {
             "x": (x / X_SCALES if scaled else x).astype(np.float32),
-            "pos": cloud.coords,
+            "pos": cloud.coords[:, :2],
             "layer": cloud.layer.astype(np.int64),
             "particle_id": cloud.particle_id,
             "pt": cloud.pt,

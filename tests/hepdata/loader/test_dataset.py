@@ -29,7 +29,7 @@ def test_clouds_by_index(dataset, make_cloud):
         assert cloud.event_id == 4
         np.testing.assert_array_equal(cloud.eta, expected.eta)
         np.testing.assert_array_equal(cloud.negatives.idx, expected.negatives.idx)
-        assert cloud.coords.shape == (22, 2)
+        assert cloud.coords.shape == (22, 6)
 
 
 def test_index_out_of_range(dataset):

@@ -80,7 +80,7 @@ def test_event_with_nothing_in_it(write_delphes, make_particles):
 
 def test_no_such_event(pileup_file):
     with pytest.raises(
-        InputError, match=r"found 12 events; expected an event 12; choose --event between 0 and 11"
+        InputError, match=r"found 12 events; expected an event 12; choose `event` between 0 and 11"
     ):
         inspect_file(str(pileup_file), entry=12)
 

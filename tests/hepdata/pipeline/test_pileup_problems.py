@@ -106,10 +106,10 @@ def test_a_sample_without_events(tmp_path, open_sample):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_eta": 0.0}, "--max-eta: found 0.0; expected above 0 and below 100"),
-        ({"max_eta": 999.0}, "--max-eta: found 999.0"),
-        ({"scored_pt": -1.0}, "--scored-pt: found -1.0; expected 0 GeV or more"),
-        ({"step_bytes": 0}, "--step-size: found 0; expected at least 1 byte"),
+        ({"max_eta": 0.0}, "`max_eta`: found 0.0; expected above 0 and below 100"),
+        ({"max_eta": 999.0}, "`max_eta`: found 999.0"),
+        ({"scored_pt": -1.0}, "`scored_pt`: found -1.0; expected 0 GeV or more"),
+        ({"step_bytes": 0}, "`step_size`: found 0; expected at least 1 byte"),
     ],
 )
 def test_bad_settings(pileup_file, changes, message, open_sample):

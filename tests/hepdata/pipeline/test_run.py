@@ -91,9 +91,9 @@ def test_splits_and_shards_by_request(tracking_source, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"workers": 0}, "--workers: found 0; expected at least 1"),
-        ({"events_per_shard": 0}, "--events-per-shard: found 0"),
-        ({"scheduler": "tcp://nowhere:1"}, "--scheduler: found 'tcp://nowhere:1' with --engine local"),
+        ({"workers": 0}, "`workers`: found 0; expected at least 1"),
+        ({"events_per_shard": 0}, "`events_per_shard`: found 0"),
+        ({"scheduler": "tcp://nowhere:1"}, "`scheduler`: found 'tcp://nowhere:1' with `engine='local'`"),
     ],
 )
 def test_impossible_requests(tracking_source, tmp_path, options, message):

@@ -154,7 +154,7 @@ def test_events_without_cells_need_the_named_choice(trackml_copy):
     source = open_tracking(trackml_copy, SIXTY)
     ((_, error),) = source.read_clouds(source.list_events()[:1])
     assert isinstance(error, InputError)
-    assert "--no-cell-features" in str(error)
+    assert "`cell_features=False`" in str(error)
     (trackml_copy / "detectors.csv").unlink()
     config = TrackingConfig(clouds=CloudChoice(has_cell_features=False))
     (cloud,) = first_clouds(open_tracking(trackml_copy, config))
@@ -163,7 +163,7 @@ def test_events_without_cells_need_the_named_choice(trackml_copy):
 
 def test_no_detectors_file(trackml_copy):
     (trackml_copy / "detectors.csv").unlink()
-    with pytest.raises(InputError, match=r"no detectors.csv, or more than one.*--detectors FILE"):
+    with pytest.raises(InputError, match=r"no detectors.csv, or more than one.*`detectors`"):
         open_tracking(trackml_copy, SIXTY)
 
 

@@ -51,7 +51,7 @@ def test_branch_without_any_label(write_delphes, make_particles):
     particles = make_particles(4)
     del particles["IsPU"]
     with pytest.raises(
-        InputError, match=r"branch 'PF' without IsPU.*its particles cannot be labelled.*--unlabelled"
+        InputError, match=r"branch 'PF' without IsPU.*its particles cannot be labelled.*`unlabelled=True`"
     ):
         judge(write_delphes({"PF": [particles]}))
 

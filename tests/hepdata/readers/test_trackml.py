@@ -49,9 +49,9 @@ def test_parts_that_are_not_asked_for_are_not_needed(trackml_copy):
     ("name", "remedy"),
     [
         ("hits", "the hits are the event itself"),
-        ("cells", "--no-cell-features"),
-        ("truth", "--unlabelled"),
-        ("particles", "--unlabelled"),
+        ("cells", "`cell_features=False`"),
+        ("truth", "`unlabelled=True`"),
+        ("particles", "`unlabelled=True`"),
     ],
 )
 def test_a_missing_part(trackml_copy, name, remedy):

@@ -51,9 +51,9 @@ def test_a_longer_sample_begins_like_a_shorter_one(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"events": 0}, "--events: found 0; expected at least 1"),
-        ({"pileup": -1}, "--pileup: found -1; expected between 0 and 1000"),
-        ({"seed": -3}, "--seed: found -3; expected 0 or more"),
+        ({"events": 0}, "`events`: found 0; expected at least 1"),
+        ({"pileup": -1}, "`pileup`: found -1; expected between 0 and 1000"),
+        ({"seed": -3}, "`seed`: found -3; expected 0 or more"),
     ],
 )
 def test_bad_arguments(tmp_path, change, message):

@@ -184,11 +184,11 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"n_events": 0}, "--events: found 0"),
-        ({"hits_per_event": 99}, "--hits-per-event: found 99; expected a number from 100"),
-        ({"seed": -1}, "--seed: found -1"),
-        ({"first_event": -1}, "--first-event: found -1"),
-        ({"first_event": 999_999_999, "n_events": 2}, "--first-event: found 999999999"),
+        ({"n_events": 0}, "`events`: found 0"),
+        ({"hits_per_event": 99}, "`hits_per_event`: found 99; expected a number from 100"),
+        ({"seed": -1}, "`seed`: found -1"),
+        ({"first_event": -1}, "`first_event`: found -1"),
+        ({"first_event": 999_999_999, "n_events": 2}, "`first_event`: found 999999999"),
     ],
 )
 def test_numbers_out_of_range_are_refused_before_anything_is_written(tmp_path, arguments, name):

@@ -256,7 +256,7 @@ def test_a_run_is_not_overwritten_and_not_resumed_with_other_data(
     tracking_dataset, make_dataset, small_config, tmp_path
 ):
     fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, tmp_path / "run")
-    with pytest.raises(InputError, match=r"found a run; expected a new folder; continue it with --resume"):
+    with pytest.raises(InputError, match=r"found a run; expected a new folder; continue it with `resume="):
         fit(small_config(), tracking_dataset, tmp_path / "run")
     other = make_dataset(splits={"train": 1, "valid": 1, "test": 1})
     with pytest.raises(InputError, match=r"expected the one that the run began with"):

@@ -17,12 +17,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from hepdata.loader.batch import Batch
 from hept.attention.clouds import Clouds
 from hept.checkpoint import build_network, find_periods
-from hept.compare.memory import peak_gigabytes
-from hept.compare.store import Result
-from hept.config import TrainConfig
+from hept.comparison.memory import peak_gigabytes
+from hept.comparison.store import Result
 from hept.network import Network, count_parameters
 from hept.objective import Objective, make_objective
 from hept.run_data import TrainingData
+from hept.settings import TrainConfig
 from hept.systems.catalog import find_system
 from hept.systems.neighbors import find_neighbors
 

@@ -13,16 +13,16 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
 from hepdata.schema import Target
-from hept.compare.accuracy import Interrupted, score_trial
-from hept.compare.cost import choose_device, measure_cost
-from hept.compare.latency import measure_latency
-from hept.compare.plan import ABLATIONS, Budget, Trial, plan_accuracy, plan_sensitivity, plan_trial
-from hept.compare.scaling import SCALING_MODELS, ScalingLimits, list_sizes, may_go_on, measure_size
-from hept.compare.store import Result, ResultStore
-from hept.config import LossConfig, TrainConfig
+from hept.comparison.accuracy import Interrupted, score_trial
+from hept.comparison.cost import choose_device, measure_cost
+from hept.comparison.latency import measure_latency
+from hept.comparison.plan import ABLATIONS, Budget, Trial, plan_accuracy, plan_sensitivity, plan_trial
+from hept.comparison.scaling import SCALING_MODELS, ScalingLimits, list_sizes, may_go_on, measure_size
+from hept.comparison.store import Result, ResultStore
 from hept.dataset_checks import check_split
 from hept.objective import Objective, make_objective
 from hept.run_data import TrainingData, open_training_data
+from hept.settings import LossConfig, TrainConfig
 
 
 @dataclass(frozen=True)

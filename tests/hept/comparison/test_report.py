@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from hepdata.schema import TRACKING
-from hept.compare.claims import check_claims, tabulate_claims
-from hept.compare.plan import PAPER_MODELS, TABLES, Budget
-from hept.compare.published import (
+from hept.comparison.claims import check_claims, tabulate_claims
+from hept.comparison.plan import PAPER_MODELS, TABLES, Budget
+from hept.comparison.published import (
     accuracy_of,
     find_comparable,
     latency_of,
@@ -15,9 +15,9 @@ from hept.compare.published import (
     nearest_set,
     time_of,
 )
-from hept.compare.report import draw_accuracy, draw_scaling, format_cell, to_markdown, write_report
-from hept.compare.run import ComparisonSettings, Findings
-from hept.compare.tables import ResultTable, make_tables
+from hept.comparison.report import draw_accuracy, draw_scaling, format_cell, to_markdown, write_report
+from hept.comparison.run import ComparisonSettings, Findings
+from hept.comparison.tables import ResultTable, make_tables
 
 
 def cost(test_ms, **more):

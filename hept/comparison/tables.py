@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hept.compare.plan import ABLATIONS
-from hept.compare.published import (
+from hept.comparison.plan import ABLATIONS
+from hept.comparison.published import (
     ABLATION,
     SENSITIVITY,
     accuracy_of,
@@ -15,7 +15,7 @@ from hept.compare.published import (
     memory_of,
     time_of,
 )
-from hept.compare.run import Findings
+from hept.comparison.run import Findings
 from hept.systems.catalog import find_system
 
 Cell = str | float | int | None

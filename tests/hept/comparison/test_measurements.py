@@ -3,12 +3,12 @@ import pytest
 import torch
 
 from hepdata.loader.dataset import open_dataset
-from hept.compare import scaling
-from hept.compare.cost import measure_cost, median_seconds
-from hept.compare.latency import measure_latency
-from hept.compare.memory import available_gigabytes, peak_gigabytes
-from hept.compare.scaling import ScalingLimits, draw_cloud, list_sizes, may_go_on, measure_size
-from hept.compare.store import ResultStore
+from hept.comparison import scaling
+from hept.comparison.cost import measure_cost, median_seconds
+from hept.comparison.latency import measure_latency
+from hept.comparison.memory import available_gigabytes, peak_gigabytes
+from hept.comparison.scaling import ScalingLimits, draw_cloud, list_sizes, may_go_on, measure_size
+from hept.comparison.store import ResultStore
 from hept.run_data import open_training_data
 
 

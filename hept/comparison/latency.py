@@ -11,12 +11,12 @@ import torch
 
 from hepdata.loader.batch import Batch
 from hept.attention.layer import HEPTAttention
-from hept.compare.cost import draw_network
-from hept.compare.store import Result
-from hept.config import TrainConfig
+from hept.comparison.cost import draw_network
+from hept.comparison.store import Result
 from hept.network import Network
 from hept.objective import Objective
 from hept.run_data import TrainingData
+from hept.settings import TrainConfig
 
 
 def measure_latency(config: TrainConfig, data: TrainingData, batch: Batch, repeats: int) -> Result:

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from hepdata.progress import format_duration
-from hept_cli.progress_lines import Heartbeat, ProgressLines
+from hepdata.progress_lines import Heartbeat, ProgressLines
 
 
 class Clock:

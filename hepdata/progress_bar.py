@@ -1,9 +1,10 @@
-"""Progress on standard error: a bar in a terminal, lines elsewhere."""
+"""Progress on standard error: a bar in a terminal or notebook, lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
+from importlib.util import find_spec
 from types import TracebackType
 
 from rich.console import Console
@@ -19,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from .progress_lines import Heartbeat, ProgressLines
+from hepdata.progress_lines import Heartbeat, ProgressLines
 
 console = Console(stderr=True)
 
@@ -42,9 +43,9 @@ class ProgressBar:
         self.finish()
 
     def start(self, description: str, total: int, unit: str, *, done: int = 0) -> None:
-        """Draw the bar; without a terminal, begin to count."""
+        """Draw the bar; where none can be drawn, begin to count."""
         self.finish()
-        if not sys.stderr.isatty():
+        if not _can_draw():
             self._lines = ProgressLines(
                 description, total, unit, done, clock=time.monotonic, write=self.announce
             )
@@ -84,6 +85,13 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+def _can_draw() -> bool:
+    """Whether a bar can move here: in a terminal, or in a notebook that has widgets."""
+    if console.is_jupyter:
+        return find_spec("ipywidgets") is not None
+    return sys.stderr.isatty()
 
 
 class _Rate(TextColumn):

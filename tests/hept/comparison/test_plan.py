@@ -1,7 +1,7 @@
 import pytest
 
 from hepdata.errors import InputError
-from hept.compare.plan import (
+from hept.comparison.plan import (
     ABLATIONS,
     PAPER_MODELS,
     TABLES,
@@ -47,7 +47,7 @@ def test_unknown_models_and_tables_get_the_nearest_name():
         choose_models("hept,gravnt")
     with pytest.raises(InputError, match="did you mean 'memory'"):
         choose_tables("memry")
-    with pytest.raises(InputError, match="--models"):
+    with pytest.raises(InputError, match="`models`"):
         choose_models(" , ")
 
 

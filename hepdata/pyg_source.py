@@ -1,4 +1,4 @@
-"""torch_geometric files as a source of events for `hept-data import`; importing this imports torch."""
+"""torch_geometric files as a source of events ; importing this imports torch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError
 from hepdata.loader.pyg_clouds import choose_schema, make_cloud
 from hepdata.loader.pyg_files import StoredCloud, list_clouds, read_tensors
-from hepdata.pipeline.run import EventRef, SourceFile
+from hepdata.pipeline.event import EventRef
 from hepdata.progress import Progress
 from hepdata.schema import Schema
+from hepdata.storage.manifest import SourceFile
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import torch
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
 from hept.checkpoint import TrainedModel, build_network
-from hept.compare.plan import Trial
-from hept.compare.store import Result
+from hept.comparison.plan import Trial
+from hept.comparison.store import Result
 from hept.evaluation.evaluator import evaluate, open_split, score_split
 from hept.objective import make_objective
 from hept.run_data import open_training_data

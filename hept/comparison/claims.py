@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import spearmanr
 
-from hept.compare.published import accuracy_of, nearest_set
-from hept.compare.run import Findings
-from hept.compare.tables import ResultTable
+from hept.comparison.published import accuracy_of, nearest_set
+from hept.comparison.run import Findings
+from hept.comparison.tables import ResultTable
 from hept.systems.catalog import CATALOG, find_system
 
 

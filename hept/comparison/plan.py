@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hepdata.errors import InputError, nearest_name
-from hept.config import TrainConfig
+from hept.settings import TrainConfig
 from hept.systems.catalog import CATALOG, NAMES, find_system
 
 TABLES = ("accuracy", "time", "memory", "ablation", "sensitivity", "latency", "scaling")
@@ -61,10 +61,10 @@ def parse_budget(text: str | None) -> Budget:
         if value.is_integer():
             return Budget(epochs=int(value))
     raise InputError(
-        "--budget",
+        "`budget`",
         found=repr(text),
         expected="epochs or time for each model, as 20epochs, 90s, 5min or 2h",
-        remedy="write for instance --budget 5min",
+        remedy="write for instance `budget='5min'`",
     )
 
 
@@ -79,7 +79,7 @@ def choose_models(text: str) -> tuple[str, ...]:
     names = tuple(find_system(name.strip()).name for name in text.split(",") if name.strip())
     if not names:
         raise InputError(
-            "--models", found=repr(text), expected=f"all, or some of {', '.join(NAMES)}", remedy="name one"
+            "`models`", found=repr(text), expected=f"all, or some of {', '.join(NAMES)}", remedy="name one"
         )
     return tuple(dict.fromkeys(names))
 
@@ -96,7 +96,7 @@ def choose_tables(text: str) -> tuple[str, ...]:
     for name in chosen:
         if name not in TABLES:
             raise InputError(
-                "--tables",
+                "`tables`",
                 found=repr(name),
                 expected=f"all, or some of {', '.join(TABLES)}",
                 remedy=nearest_name(name, list(TABLES)),

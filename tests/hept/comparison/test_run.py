@@ -6,11 +6,11 @@ from click.testing import CliRunner
 from hepdata.errors import InputError, JobError
 from hepdata.loader.dataset import open_dataset
 from hepdata.progress import Silent
-from hept.compare import accuracy
-from hept.compare.accuracy import Interrupted
-from hept.compare.plan import TABLES, Budget
-from hept.compare.run import ComparisonSettings, run_comparison
-from hept.compare.scaling import ScalingLimits
+from hept.comparison import accuracy
+from hept.comparison.accuracy import Interrupted
+from hept.comparison.plan import TABLES, Budget
+from hept.comparison.run import ComparisonSettings, run_comparison
+from hept.comparison.scaling import ScalingLimits
 from hept_cli.train_compare import command
 
 SMALL = ["n_layers=1", "hidden_dim=8", "n_heads=2", "block_size=20", "n_regions=9", "n_neighbors=8"]
@@ -28,10 +28,10 @@ def compare(dataset, config, out, models=("random", "hept", "gcn"), tables=("acc
 
 
 def test_every_table_is_filled(pileup_dataset, small_config, tmp_path, monkeypatch):
-    monkeypatch.setattr("hept.compare.run.SCALING_MODELS", ("performer",))
-    monkeypatch.setattr("hept.compare.run.list_sizes", lambda max_points: [64, 128])
-    monkeypatch.setattr("hept.compare.run.ABLATIONS", ("or-only", "hept"))
-    monkeypatch.setattr("hept.compare.plan.GRID_TABLES", (1,))
+    monkeypatch.setattr("hept.comparison.run.SCALING_MODELS", ("performer",))
+    monkeypatch.setattr("hept.comparison.run.list_sizes", lambda max_points: [64, 128])
+    monkeypatch.setattr("hept.comparison.run.ABLATIONS", ("or-only", "hept"))
+    monkeypatch.setattr("hept.comparison.plan.GRID_TABLES", (1,))
     config = small_config("pileup-demo", "model.n_neighbors=8")
     found, _ = compare(pileup_dataset, config, tmp_path, ("random", "gcn"), TABLES)
     assert set(found.accuracy) == {"random", "gcn", "hept", "or-only"}

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from hepdata.schema import PILEUP
 from hept.checkpoint import find_periods
-from hept.compare.cost import choose_device, median_seconds
-from hept.compare.memory import available_gigabytes, peak_gigabytes
-from hept.compare.store import Result
+from hept.comparison.cost import choose_device, median_seconds
+from hept.comparison.memory import available_gigabytes, peak_gigabytes
+from hept.comparison.store import Result
 from hept.systems.frame import Frame
 from hept.systems.registry import build_model
 

@@ -1,19 +1,22 @@
-"""What `hept-train fit` is about to do: arguments enter, a checked plan leaves, and torch is asked last."""
+"""What `hept.fit` is about to do: arguments enter, a checked plan leaves; torch is imported last."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from .tables import console
+from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
+from hept.config import Settings, load_config
+from hept.dataset_checks import check_training
+from hept.preset_choice import choose_preset, find_published
+from hept.run import Run
+from hept.run_folder import RunFolder
+from hept.settings import TrainConfig
 
-if TYPE_CHECKING:
-    from hepdata.loader.dataset import Dataset
-    from hept.config import TrainConfig
+Announce = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -21,57 +24,53 @@ class RunPlan:
     """A run that can begin: its settings, its dataset and its folder."""
 
     config: TrainConfig
-    dataset: str
+    dataset: Dataset
     run: Path
 
 
 def plan_run(
-    dataset: str, preset: str | None, changes: Sequence[str], out: Path | None, accelerator: str
+    dataset: DatasetLike,
+    preset: str | None,
+    settings: Settings,
+    out: Path | None,
+    accelerator: str,
+    announce: Announce,
 ) -> RunPlan:
     """A new run; where the preset or the folder is not given, choose it and say so.
 
     Raises:
         InputError: Settings, dataset or folder cannot be used.
     """
-    from hepdata.loader.dataset import open_dataset
-    from hept.config import load_config
-    from hept.dataset_checks import check_training
-    from hept.run_folder import RunFolder
-
     if preset is not None:
-        load_config(preset, changes)
+        load_config(preset, settings)
     opened = open_dataset(dataset)
     # Any preset of the task shows whether settings and dataset fit: devices, which need torch, come after.
-    config = load_config(preset or _choose_preset(opened, has_gpu=False), changes)
+    config = load_config(preset or _choose_preset(opened, has_gpu=False), settings)
     check_training(config, opened)
-    run = out or _choose_folder(dataset)
+    run = out or _choose_folder(opened.place.location)
     RunFolder(run).check_new()
     if preset is None:
-        preset = _announce_preset(opened, has_gpu=has_gpu(accelerator))
-        config = load_config(preset, changes)
+        preset = _announce_preset(opened, announce, has_gpu=has_gpu(accelerator))
+        config = load_config(preset, settings)
     else:
-        warn_of_published(preset, accelerator)
+        warn_of_published(preset, accelerator, announce)
     if out is None:
-        _say(f"run folder: {run} (--out sets another)")
-    return RunPlan(config, dataset, run)
+        _say(f"run folder: {run}", announce)
+    return RunPlan(config, opened, run)
 
 
-def plan_resume(run: Path, dataset: str | None) -> RunPlan:
+def plan_resume(run: Path, dataset: DatasetLike | None) -> RunPlan:
     """A run to go on with, on its own dataset or where that lies now.
 
     Raises:
         InputError: No run with a saved state, or no dataset.
     """
-    from hepdata.loader.dataset import open_dataset
-    from hept.dataset_checks import check_training
-    from hept.run_folder import RunFolder
-
     folder = RunFolder(run)
     config = folder.read_config()
     folder.find_state()
-    location = dataset or str(folder.read_description()["dataset"])
-    check_training(config, open_dataset(location))
-    return RunPlan(config, location, run)
+    opened = Run(run).open_dataset() if dataset is None else open_dataset(dataset)
+    check_training(config, opened)
+    return RunPlan(config, opened, run)
 
 
 def has_gpu(accelerator: str) -> bool:
@@ -83,16 +82,15 @@ def has_gpu(accelerator: str) -> bool:
     return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
-def warn_of_published(preset: str, accelerator: str) -> None:
+def warn_of_published(preset: str, accelerator: str, announce: Announce) -> None:
     """On a CPU, name the preset for laptops beside a published one."""
-    from hept.preset_choice import find_published
-
     found = find_published(preset)
     if found is not None and not has_gpu(accelerator):
         published, laptop = found
         _say(
             f"note: {published.name} is made for GPUs ({published.time}); "
-            f"for a CPU there is --preset {laptop.name} ({laptop.time})"
+            f"for a CPU there is the preset {laptop.name} ({laptop.time})",
+            announce,
         )
 
 
@@ -103,17 +101,16 @@ def count_points(dataset: Dataset) -> float:
 
 
 def _choose_preset(dataset: Dataset, *, has_gpu: bool) -> str:
-    from hept.preset_choice import choose_preset
-
     return choose_preset(dataset.task, count_points(dataset), has_gpu=has_gpu).name
 
 
-def _announce_preset(dataset: Dataset, *, has_gpu: bool) -> str:
+def _announce_preset(dataset: Dataset, announce: Announce, *, has_gpu: bool) -> str:
     name = _choose_preset(dataset, has_gpu=has_gpu)
     device = "a GPU" if has_gpu else "a CPU"
     _say(
         f"preset: {name}, for {dataset.task} with {count_points(dataset):,.0f} points a cloud on {device} "
-        "(--preset sets another; hept-train presets lists all)"
+        "(hept-train presets lists all)",
+        announce,
     )
     return name
 
@@ -123,8 +120,8 @@ def _choose_folder(dataset: str) -> Path:
     return next(path for n in count(1) if not (path := Path("runs") / f"{name}-{n}").exists())
 
 
-def _say(line: str) -> None:
-    # Of several processes, each of which runs this command, one speaks.
+def _say(line: str, announce: Announce) -> None:
+    # Of several processes, each of which runs the whole program, one speaks.
     ranks = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
     if all(os.environ.get(name, "0") == "0" for name in ranks):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        announce(line)

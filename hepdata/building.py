@@ -1,0 +1,308 @@
+"""Raw events to datasets: the functions behind `hept-data build` and `hept-data import`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from hepdata.loader.dataset import Dataset, open_dataset
+from hepdata.pipeline.event import EventSource
+from hepdata.pipeline.pileup import PileupSource, with_changes
+from hepdata.pipeline.run import BuildSummary, build_dataset
+from hepdata.pipeline.shard import OnError
+from hepdata.pipeline.split import SplitRule
+from hepdata.pipeline.tracking import PairDefinition, open_tracking
+from hepdata.pipeline.tracking_choice import check_truth, choose_tracking, parse_events
+from hepdata.progress import Progress, ProgressChoice, listen
+from hepdata.storage.manifest import FileFormat
+
+PathLike = str | os.PathLike[str]
+
+
+class BuiltDataset(Dataset):
+    """A dataset that was just built, opened.
+
+    Attributes:
+        summary: What the build did: counts, skipped events, whether it went on with an earlier one.
+    """
+
+    def __init__(self, summary: BuildSummary) -> None:
+        opened = open_dataset(summary.out)
+        super().__init__(opened.place, opened.manifest)
+        self.summary = summary
+
+    @property
+    def branches(self) -> str:
+        """Name of the map by which Delphes branches were read; "" for other sources."""
+        source = self.manifest.configuration.get("source")
+        found = source.get("branches") if isinstance(source, dict) else None
+        return str(found.get("name", "")) if isinstance(found, dict) else ""
+
+
+def build_tracking(
+    raw: PathLike,
+    out: PathLike,
+    *,
+    detectors: PathLike | None = None,
+    preset: str = "tracking-60k",
+    events: str | range | None = None,
+    max_events: int | None = None,
+    layers: Literal["pixel", "all"] | None = None,
+    noise: bool | None = None,
+    pt_threshold: float | None = None,
+    pt_cut: bool = False,
+    sectors: int | None = None,
+    sector_overlap: float | None = None,
+    pairs: PairDefinition | None = None,
+    negatives: int | None = None,
+    radius: float | None = None,
+    cell_features: bool = True,
+    unlabelled: bool = False,
+    split: str | SplitRule = "80/10/10",
+    file_format: FileFormat = "parquet",
+    events_per_shard: int | None = None,
+    workers: int | None = None,
+    engine: Literal["local", "dask"] = "local",
+    scheduler: str | None = None,
+    on_error: OnError = "stop",
+    overwrite: bool = False,
+    progress: ProgressChoice = None,
+) -> BuiltDataset:
+    """Build a dataset from TrackML events: points with positions, cluster shapes, labels and pairs.
+
+    Events without truth give an unlabelled dataset. Stopped at any moment, the same call continues; a build
+    that is finished is opened.
+
+    Args:
+        raw: Folder or zip of the events.
+        out: New folder of the dataset.
+        detectors: Modules of the detector; where not given, detectors.csv beside the events.
+        preset: "tracking-60k" for whole events, "tracking-6k" for ten overlapping φ sectors. Arguments below
+            that are not given are those of the preset.
+        events: Only events with these ids: "1000-1099", "1000-", or range(1000, 1100).
+        max_events: At most this many events, lowest ids first.
+        layers: "pixel" or "all" detector layers.
+        noise: Whether hits of no particle are kept.
+        pt_threshold: In GeV; noted in the manifest.
+        pt_cut: Also drop the hits of particles below the threshold.
+        sectors: φ sectors that an event is divided into.
+        sector_overlap: Factor on the slope of a sector's edges.
+        pairs: Definition of the pair lists.
+        negatives: Negatives of a point.
+        radius: Reach of neighbours in (η, φ), for published pairs.
+        cell_features: Whether cells are read and cluster shapes stored.
+        unlabelled: Ignore truth and particles.
+        split: Shares of train/valid/test, or event ids as in "train=0-799,valid=800-899,test=900-999".
+        file_format: "parquet" or "hdf5".
+        events_per_shard: Events of a data file.
+        workers: Processes; with more than one, a program needs `if __name__ == "__main__"`.
+        engine: "local" processes, or a "dask" cluster.
+        scheduler: Address of a running Dask scheduler.
+        on_error: Whether an unusable event stops the build, or is skipped and recorded.
+        overwrite: Replace a dataset of another configuration that is in the way.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: Unusable events or arguments, or an output folder that is taken.
+        JobError: The disk, the memory or a worker gave up; the same call continues.
+    """
+    config = choose_tracking(
+        preset,
+        layers=layers,
+        noise=noise,
+        pt_threshold=pt_threshold,
+        pt_cut=pt_cut,
+        sectors=sectors,
+        sector_overlap=sector_overlap,
+        pairs=pairs,
+        negatives=negatives,
+        radius=radius,
+        cell_features=cell_features,
+    )
+    first, last = parse_events(events)
+    source = open_tracking(
+        Path(raw),
+        config,
+        detectors=None if detectors is None else Path(detectors),
+        first_event=first,
+        last_event=last,
+        max_events=max_events,
+        ignore_truth=unlabelled,
+    )
+    check_truth(source.config, pairs, noise, pt_cut)
+    with listen(progress) as listener:
+        return _build(
+            source,
+            out,
+            split=split,
+            file_format=file_format,
+            events_per_shard=events_per_shard,
+            workers=1 if workers is None else workers,
+            engine=engine,
+            scheduler=scheduler,
+            on_error=on_error,
+            overwrite=overwrite,
+            listener=listener,
+        )
+
+
+def build_pileup(
+    files: PathLike | Sequence[PathLike],
+    out: PathLike,
+    *,
+    preset: str = "pileup-10k",
+    branches: str | None = None,
+    max_events: int | None = None,
+    max_eta: float | None = None,
+    scored_pt: float | None = None,
+    unlabelled: bool = False,
+    step_size: int | None = None,
+    split: str | SplitRule = "80/10/10",
+    file_format: FileFormat = "parquet",
+    events_per_shard: int | None = None,
+    workers: int | None = None,
+    engine: Literal["local", "dask"] = "local",
+    scheduler: str | None = None,
+    on_error: OnError = "stop",
+    overwrite: bool = False,
+    progress: ProgressChoice = None,
+) -> BuiltDataset:
+    """Build a dataset from Delphes files: particle-flow points with kinematics, class and label.
+
+    Args:
+        files: A path, glob, folder or URL, or several.
+        out: New folder of the dataset.
+        preset: "pileup-10k". Arguments below that are not given are those of the preset.
+        branches: "pf", "particle-flow-candidate", "eflow", "auto", or the path of a YAML map.
+        max_events: At most this many events, in the order of the files.
+        max_eta: Drop particles beyond this |η|.
+        scored_pt: Neutral points above this pT in GeV are scored.
+        unlabelled: Build without labels, from a sample that need not have any.
+        step_size: Bytes that a worker reads at a time: sets the memory, not the result.
+        split: See `build_tracking`, as for all that follow.
+        file_format: "parquet" or "hdf5".
+        events_per_shard: Events of a data file.
+        workers: Processes; from 256 MB of files on one per core, up to 4, where not given.
+        engine: "local" or "dask".
+        scheduler: Address of a running Dask scheduler.
+        on_error: "stop" or "skip".
+        overwrite: Replace a dataset of another configuration that is in the way.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: Unusable files or arguments, or an output folder that is taken.
+        JobError: The disk, the memory or a worker gave up; the same call continues.
+    """
+    config = with_changes(
+        preset,
+        branches=branches,
+        max_eta=max_eta,
+        scored_pt=scored_pt,
+        is_labelled=not unlabelled,
+        step_bytes=step_size,
+    )
+    inputs = [files] if isinstance(files, str | os.PathLike) else files
+    with listen(progress) as listener:
+        source = PileupSource.open(
+            [os.fspath(file) for file in inputs], config, max_events=max_events, progress=listener
+        )
+        return _build(
+            source,
+            out,
+            split=split,
+            file_format=file_format,
+            events_per_shard=events_per_shard,
+            workers=source.choose_workers() if workers is None else workers,
+            engine=engine,
+            scheduler=scheduler,
+            on_error=on_error,
+            overwrite=overwrite,
+            listener=listener,
+        )
+
+
+def import_pyg(
+    folder: PathLike,
+    out: PathLike,
+    *,
+    trust: bool = False,
+    split: str | SplitRule = "80/10/10",
+    file_format: FileFormat = "parquet",
+    events_per_shard: int | None = None,
+    workers: int | None = None,
+    engine: Literal["local", "dask"] = "local",
+    scheduler: str | None = None,
+    on_error: OnError = "stop",
+    overwrite: bool = False,
+    progress: ProgressChoice = None,
+) -> BuiltDataset:
+    """Turn a folder of torch_geometric `.pt` point clouds, as published for HEPT, into a dataset.
+
+    Args:
+        folder: The files.
+        out: New folder of the dataset.
+        trust: Read pickles that are more than tensors; such a file can run any program.
+        split: See `build_tracking`, as for all that follow.
+        file_format: "parquet" or "hdf5".
+        events_per_shard: Events of a data file.
+        workers: Processes.
+        engine: "local" or "dask".
+        scheduler: Address of a running Dask scheduler.
+        on_error: "stop" or "skip".
+        overwrite: Replace a dataset of another configuration that is in the way.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: Unusable files, or an output folder that is taken.
+        JobError: The disk, the memory or a worker gave up; the same call continues.
+    """
+    # Imported here: torch takes seconds.
+    from hepdata.pyg_source import PygSource
+
+    source = PygSource.open(Path(folder), trust)
+    with listen(progress) as listener:
+        return _build(
+            source,
+            out,
+            split=split,
+            file_format=file_format,
+            events_per_shard=events_per_shard,
+            workers=1 if workers is None else workers,
+            engine=engine,
+            scheduler=scheduler,
+            on_error=on_error,
+            overwrite=overwrite,
+            listener=listener,
+        )
+
+
+def _build(
+    source: EventSource,
+    out: PathLike,
+    *,
+    split: str | SplitRule,
+    file_format: FileFormat,
+    events_per_shard: int | None,
+    workers: int,
+    engine: Literal["local", "dask"],
+    scheduler: str | None,
+    on_error: OnError,
+    overwrite: bool,
+    listener: Progress,
+) -> BuiltDataset:
+    summary = build_dataset(
+        source,
+        Path(out),
+        file_format=file_format,
+        workers=workers,
+        engine=engine,
+        scheduler=scheduler,
+        on_error=on_error,
+        events_per_shard=events_per_shard,
+        splits=SplitRule.parse(split) if isinstance(split, str) else split,
+        overwrite=overwrite,
+        progress=listener,
+    )
+    return BuiltDataset(summary)

@@ -1,0 +1,264 @@
+"""The commands of `hept-data` that need no build, as functions; see `hepdata.building` for the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hepdata.progress import ProgressChoice, listen
+
+if TYPE_CHECKING:
+    from hepdata.loader.dataset import Dataset, DatasetLike
+    from hepdata.pipeline.pileup_inspect import Inspection
+    from hepdata.simulate.pileup_file import PileupSample
+    from hepdata.simulate.trackml_files import SimulationSummary
+    from hepdata.storage.validate import Finding
+
+PathLike = str | os.PathLike[str]
+
+
+def simulate_tracking(
+    out: PathLike,
+    *,
+    events: int = 10,
+    hits_per_event: int = 2000,
+    seed: int = 0,
+    first_event: int = 1000,
+    gzip: bool = False,
+    progress: ProgressChoice = None,
+) -> SimulationSummary:
+    """Simulate TrackML events of a pixel detector into a folder.
+
+    Args:
+        out: Folder of the CSV files; it may hold no other events.
+        events: How many events.
+        hits_per_event: Mean number of hits, noise included.
+        seed: The same seed gives the same bytes.
+        first_event: Number of the first event.
+        gzip: Write .csv.gz files.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: A number out of range, or a folder that cannot take the files.
+        JobError: Writing failed.
+    """
+    from hepdata.simulate.trackml_files import simulate_files
+
+    with listen(progress) as listener:
+        return simulate_files(
+            Path(out),
+            n_events=events,
+            hits_per_event=hits_per_event,
+            seed=seed,
+            first_event=first_event,
+            compress=gzip,
+            progress=listener,
+        )
+
+
+def simulate_pileup(
+    out: PathLike,
+    *,
+    events: int = 100,
+    pileup: float = 50.0,
+    seed: int = 0,
+    progress: ProgressChoice = None,
+) -> PileupSample:
+    """Simulate a Delphes ROOT file: a hard collision with jets and a lepton over soft ones.
+
+    Args:
+        out: The ROOT file.
+        events: How many events.
+        pileup: Mean number of soft collisions in an event; 50 give about 10,000 particles.
+        seed: The same seed gives the same bytes.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: A number out of range, or a file that cannot be written.
+    """
+    from hepdata.simulate.pileup_file import write_pileup
+
+    with listen(progress) as listener:
+        return write_pileup(Path(out), events=events, pileup=pileup, seed=seed, progress=listener)
+
+
+def inspect(file: PathLike, *, event: int = 0, branches: str = "auto") -> Inspection:
+    """What a Delphes file has: branches, presets that fit, how labels can be had, one event's counts.
+
+    Args:
+        file: Path or URL.
+        event: Which event to count.
+        branches: Preset, "auto", or the path of a YAML map.
+
+    Raises:
+        InputError: The file cannot be read, or has no such event.
+    """
+    from hepdata.pipeline.pileup_inspect import inspect_file
+    from hepdata.readers.delphes_files import find_files
+
+    return inspect_file(find_files([os.fspath(file)])[0], entry=event, branches=branches)
+
+
+def validate(dataset: DatasetLike, *, progress: ProgressChoice = None) -> list[Finding]:
+    """Check every byte and every cloud of a dataset.
+
+    Args:
+        dataset: Location, or the opened dataset.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        What is wrong; an empty list where all is well.
+
+    Raises:
+        InputError: There is no dataset, or one of a newer format.
+    """
+    from hepdata.storage.validate import validate_dataset
+
+    with listen(progress) as listener:
+        return validate_dataset(locate(dataset), progress=listener)
+
+
+def convert(
+    dataset: DatasetLike,
+    out: PathLike,
+    *,
+    file_format: Literal["parquet", "hdf5"] | None = None,
+    compression: Literal["gzip", "none"] = "none",
+    progress: ProgressChoice = None,
+) -> Dataset:
+    """Write a dataset in the other format; nothing is lost.
+
+    Args:
+        dataset: Location, or the opened dataset.
+        out: New folder.
+        file_format: Of the result; the other one where not given.
+        compression: Of HDF5 files; "gzip" is smaller and slower to read.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        The new dataset, opened.
+
+    Raises:
+        InputError: No dataset, one that has this format, or a folder that is taken.
+        JobError: The disk refuses.
+    """
+    from hepdata.loader.dataset import open_dataset
+    from hepdata.storage.convert import convert_dataset
+
+    opened = open_dataset(dataset)
+    other: Literal["parquet", "hdf5"] = "hdf5" if opened.manifest.file_format == "parquet" else "parquet"
+    with listen(progress) as listener:
+        convert_dataset(
+            opened.place.location, Path(out), file_format or other, compression=compression, progress=listener
+        )
+    return open_dataset(out)
+
+
+def merge(
+    datasets: Sequence[DatasetLike],
+    out: PathLike,
+    *,
+    compression: Literal["gzip", "none"] = "none",
+    progress: ProgressChoice = None,
+) -> Dataset:
+    """Put the clouds of several datasets into one new folder.
+
+    Args:
+        datasets: Locations or opened datasets, of the same configuration and of different events.
+        out: New folder.
+        compression: Of HDF5 files.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        The new dataset, opened.
+
+    Raises:
+        InputError: Datasets that do not fit together, or a folder that is taken.
+        JobError: The disk refuses.
+    """
+    from hepdata.loader.dataset import open_dataset
+    from hepdata.storage.merge import merge_datasets
+
+    with listen(progress) as listener:
+        merge_datasets(
+            [locate(dataset) for dataset in datasets], Path(out), compression=compression, progress=listener
+        )
+    return open_dataset(out)
+
+
+def export_padded(
+    dataset: DatasetLike,
+    out: PathLike,
+    *,
+    split: str = "train",
+    max_points: int | None = None,
+    scaled: bool = True,
+    progress: ProgressChoice = None,
+) -> int:
+    """Write one split as a padded HDF5 file: clouds × points × features, and a mask.
+
+    Args:
+        dataset: Location, or the opened dataset.
+        out: The HDF5 file.
+        split: Which split.
+        max_points: Points of a cloud; those of the largest cloud where not given. Larger clouds keep the
+            points of highest pt.
+        scaled: Whether features are multiplied by the scales of the manifest.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        Points that did not fit.
+
+    Raises:
+        InputError: No such split, or a file that cannot be written.
+    """
+    from hepdata.loader.dataset import open_dataset
+
+    with listen(progress) as listener:
+        return open_dataset(dataset)[split].to_padded_hdf5(out, max_points, scaled=scaled, progress=listener)
+
+
+def plot(
+    dataset: DatasetLike,
+    out: PathLike,
+    *,
+    split: str = "train",
+    events: int = 3,
+    max_clouds: int = 200,
+    progress: ProgressChoice = None,
+) -> list[Path]:
+    """Draw the distributions of every feature and label, and a few events, into PNG files.
+
+    Args:
+        dataset: Location, or the opened dataset.
+        out: Folder of the files.
+        split: Which split to draw.
+        events: Events to draw.
+        max_clouds: Clouds that enter the distributions, spread over the split.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        The files.
+
+    Raises:
+        InputError: The split is empty or does not exist, or the folder cannot be made.
+    """
+    from hepdata.loader.dataset import open_dataset
+    from hepdata.pictures.distributions import plot_dataset
+
+    with listen(progress) as listener:
+        return plot_dataset(
+            open_dataset(dataset),
+            Path(out),
+            split=split,
+            max_clouds=max_clouds,
+            n_events=events,
+            progress=listener,
+        )
+
+
+def locate(dataset: DatasetLike) -> str:
+    """The location of a dataset that is named by it, or opened."""
+    return os.fspath(dataset) if isinstance(dataset, str | os.PathLike) else dataset.place.location

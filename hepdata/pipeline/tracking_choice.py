@@ -1,0 +1,146 @@
+"""What to make of TrackML events: a preset and single changes enter, a configuration leaves."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Literal
+
+from hepdata.errors import InputError, nearest_name
+from hepdata.features.sectors import Sectors
+from hepdata.features.tracking import CloudChoice
+from hepdata.pipeline.tracking import TRACKING_PRESETS, PairChoice, PairDefinition, TrackingConfig
+
+
+def choose_tracking(
+    preset: str = "tracking-60k",
+    *,
+    layers: Literal["pixel", "all"] | None = None,
+    noise: bool | None = None,
+    pt_threshold: float | None = None,
+    pt_cut: bool = False,
+    sectors: int | None = None,
+    sector_overlap: float | None = None,
+    pairs: PairDefinition | None = None,
+    negatives: int | None = None,
+    radius: float | None = None,
+    cell_features: bool = True,
+) -> TrackingConfig:
+    """A preset with single settings replaced, None meaning: as in the preset.
+
+    See `hepdata.build_tracking` for the arguments.
+
+    Raises:
+        InputError: No such preset, or a value that does not fit.
+    """
+    if preset not in TRACKING_PRESETS:
+        raise InputError(
+            "`preset`",
+            found=repr(preset),
+            expected="a preset of the build",
+            remedy=nearest_name(preset, list(TRACKING_PRESETS)),
+        )
+    config = TRACKING_PRESETS[preset]
+    pt_threshold = config.pt_threshold if pt_threshold is None else pt_threshold
+    return TrackingConfig(
+        clouds=replace(
+            config.clouds,
+            layers=layers or config.clouds.layers,
+            keep_noise=config.clouds.keep_noise if noise is None else noise,
+            min_pt=pt_threshold if pt_cut else None,
+            has_cell_features=cell_features,
+            sectors=_choose_sectors(config.clouds, sectors, sector_overlap),
+        ),
+        pairs=_choose_pairs(config.pairs, pairs, negatives, radius),
+        pt_threshold=pt_threshold,
+    )
+
+
+def _choose_sectors(choice: CloudChoice, n_sectors: int | None, overlap: float | None) -> Sectors:
+    sectors = choice.sectors
+    if n_sectors is not None and n_sectors != sectors.n_sectors:
+        if n_sectors == 2:
+            raise InputError(
+                "`sectors`",
+                found="2",
+                expected="1 or at least 3: half circles have no edges with a slope",
+                remedy="give another number of sectors",
+            )
+        # The published edges belong to the published ten sectors; any other number gets exact ones.
+        sectors = Sectors(n_sectors=n_sectors, overlap=sectors.overlap)
+    if overlap is not None:
+        if not 1.0 <= overlap < 10.0:
+            raise InputError(
+                "`sector_overlap`",
+                found=str(overlap),
+                expected="a factor from 1 (no overlap) to 10",
+                remedy="give such a factor",
+            )
+        sectors = replace(sectors, overlap=overlap)
+    return sectors
+
+
+def _choose_pairs(
+    choice: PairChoice,
+    definition: PairDefinition | None,
+    n_negatives: int | None,
+    radius: float | None,
+) -> PairChoice:
+    definition = definition or choice.definition
+    if radius is not None and (definition != "published" or not 0 < radius < float("inf")):
+        raise InputError(
+            "`radius`",
+            found=f"{radius} with `pairs={definition!r}`",
+            expected="a positive number, with `pairs='published'`",
+            remedy="leave it out: the paper's negatives are the nearest, however far",
+        )
+    return PairChoice(
+        definition, n_negatives or choice.n_negatives, choice.radius if radius is None else radius
+    )
+
+
+def parse_events(events: str | range | None) -> tuple[int | None, int | None]:
+    """First and last event id of a range, None where it is open.
+
+    Raises:
+        InputError: Not a range of event ids.
+    """
+    if events is None:
+        return None, None
+    if isinstance(events, range) and len(events):
+        return min(events), max(events)
+    match = re.fullmatch(r"(\d+)(?:-(\d*))?", str(events))
+    if match is None or (match[2] and int(match[2]) < int(match[1])):
+        raise InputError(
+            "`events`",
+            found=repr(events),
+            expected="FIRST-LAST like 1000-1099, FIRST- for all from there, or one id",
+            remedy="give a range of event ids",
+        )
+    first = int(match[1])
+    if match[2] is None:
+        return first, first
+    return first, int(match[2]) if match[2] else None
+
+
+def check_truth(config: TrackingConfig, pairs: str | None, noise: bool | None, pt_cut: bool) -> None:
+    """See that nothing was asked for which events without truth cannot give.
+
+    Raises:
+        InputError: Something was.
+    """
+    if config.clouds.is_labelled:
+        return
+    wants = {
+        f"`pairs={pairs!r}`": pairs in ("paper", "published"),
+        "`noise=False`": noise is False,
+        "`pt_cut=True`": pt_cut,
+    }
+    asked = [name for name, is_asked in wants.items() if is_asked]
+    if asked:
+        raise InputError(
+            asked[0],
+            found="events without truth",
+            expected="truth and particles files, which say what belongs together",
+            remedy=f"leave {asked[0]} out to build an unlabelled dataset",
+        )

@@ -1,0 +1,314 @@
+"""The commands of `hept-train` as functions: inputs are opened and checked, then torch is imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hepdata.errors import InputError
+from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
+from hepdata.progress import ProgressChoice, listen
+from hept.config import Settings
+from hept.dataset_checks import check_split
+from hept.run import Run, no_such_run, open_run
+from hept.run_folder import find_weights
+from hept.run_plan import plan_resume, plan_run
+
+if TYPE_CHECKING:
+    from hept.checkpoint import ModelLike
+    from hept.evaluation.clustering import Clustering, Method
+    from hept.evaluation.predictor import Prediction
+    from hept.evaluation.tuning import Trial
+
+PathLike = str | os.PathLike[str]
+
+
+def fit(
+    dataset: DatasetLike | None = None,
+    out: PathLike | None = None,
+    *,
+    preset: str | None = None,
+    model: str | None = None,
+    settings: Settings = (),
+    resume: PathLike | None = None,
+    accelerator: str = "auto",
+    devices: int = 1,
+    nodes: int = 1,
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> Run:
+    """Train a model on a dataset.
+
+    Args:
+        dataset: Location, or the opened dataset; a resumed run finds its own.
+        out: Run folder to make; runs/DATASET-1, or the next number that is free, where not given.
+        preset: Name, or a .yaml file of your own; by task, cloud size and device where not given.
+        model: Another system than HEPT, such as "gravnet"; the same as the setting `model.kind`.
+        settings: Changes of the preset by dotted name: `{"epochs": 2, "model.n_tables": 5}`.
+        resume: A run to go on with, from its last saved state.
+        accelerator: "auto", "cpu", "cuda" or "mps".
+        devices: Processes of a node, one device each.
+        nodes: Nodes.
+        threads: Of each process on a CPU; as many as cores are idle where not given.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: Settings, dataset or folder cannot be used.
+        JobError: The loss diverged, or the run folder cannot be written.
+    """
+    with listen(progress) as listener:
+        if resume is not None:
+            if preset or settings or out or model:
+                raise InputError(
+                    "`resume`",
+                    found="`preset`, `model`, `settings` or `out` beside it",
+                    expected="the settings of the run, which are in its folder",
+                    remedy="leave them out, or begin a new run",
+                )
+            plan = plan_resume(Path(resume), dataset)
+        elif dataset is None:
+            raise InputError(
+                "`dataset`",
+                found="neither a dataset nor a run to resume",
+                expected="one of them",
+                remedy="give `dataset`, or `resume`",
+            )
+        else:
+            plan = plan_run(
+                dataset,
+                preset,
+                _with_model(settings, model),
+                None if out is None else Path(out),
+                accelerator,
+                listener.announce,
+            )
+        # Imported after all checks: torch takes seconds.
+        from hept.training.trainer import fit as train
+
+        result = train(
+            plan.config,
+            plan.dataset,
+            plan.run,
+            progress=listener,
+            resume=resume is not None,
+            accelerator=accelerator,
+            devices=devices,
+            nodes=nodes,
+            threads=threads,
+        )
+    return Run(result.run, result)
+
+
+def evaluate(
+    model: ModelLike,
+    dataset: DatasetLike | None = None,
+    split: str = "test",
+    *,
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> dict[str, float]:
+    """Figures of merit of a model on a split; for a run with a tuned clustering those of its tracks too.
+
+    Args:
+        model: A run, a weights file, the published checkpoint, or a loaded model.
+        dataset: Location, or the opened dataset; that of the run where not given.
+        split: Which part of it.
+        threads: On a CPU; as many as cores are idle where not given.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        See `hept.evaluation.evaluator.evaluate` and `hept.evaluation.reconstruction.Reconstruction`.
+
+    Raises:
+        InputError: No weights, no dataset, model and dataset do not fit, or the split is empty.
+    """
+    opened = open_inputs(model, dataset, split)
+    from hept.checkpoint import load_model
+    from hept.evaluation import evaluator
+    from hept.evaluation.reconstruction import reconstruct
+    from hept.threads import choose_threads, use_threads
+
+    trained = load_model(model)
+    clustering = _find_clustering(trained.source)
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        metrics = evaluator.evaluate(trained, opened, split, progress=listener)
+        if trained.is_embedding and clustering is not None:
+            metrics |= reconstruct(trained, opened, split, clustering, progress=listener).summary()
+    return metrics
+
+
+def predict(
+    model: ModelLike,
+    dataset: DatasetLike,
+    out: PathLike,
+    *,
+    split: str | None = None,
+    method: Method | None = None,
+    eps: float | None = None,
+    min_points: int | None = None,
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> Prediction:
+    """Write a model's answer for every point of a dataset to a Parquet file.
+
+    Args:
+        model: A run, a weights file, the published checkpoint, or a loaded model.
+        dataset: Location, or the opened dataset.
+        out: The Parquet file.
+        split: One split; all where not given.
+        method: Clustering of tracks, "dbscan" or "hdbscan"; what was tuned for the run where not given.
+        eps: Largest distance of neighbours in a track (dbscan).
+        min_points: Smallest neighbourhood or track.
+        threads: On a CPU; as many as cores are idle where not given.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: Model and dataset do not fit.
+        JobError: The file cannot be written.
+    """
+    opened = open_inputs(model, dataset, split)
+    from hept.checkpoint import load_model
+    from hept.evaluation import predictor
+    from hept.evaluation.clustering import Clustering
+    from hept.threads import choose_threads, use_threads
+
+    trained = load_model(model)
+    tuned = _find_clustering(trained.source)
+    before = tuned or Clustering()
+    chosen = Clustering(
+        method=method or before.method,
+        eps=before.eps if eps is None else eps,
+        min_points=min_points or before.min_points,
+    )
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        if trained.is_embedding and tuned is None and eps is None and method != "hdbscan":
+            listener.announce(
+                "note: the clustering was not tuned for this model; tune it first for better tracks"
+            )
+        return predictor.predict(
+            trained, opened, Path(out), split=split, clustering=chosen, progress=listener
+        )
+
+
+def tune_clustering(
+    run: ModelLike,
+    dataset: DatasetLike | None = None,
+    split: str = "valid",
+    *,
+    max_clouds: int = 20,
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> list[Trial]:
+    """Try clusterings of a model's embeddings, and keep the best in its run folder.
+
+    Args:
+        run: The run, a weights file, or a loaded model.
+        dataset: Location, or the opened dataset; that of the run where not given.
+        split: Split to try on.
+        max_clouds: Clouds to try on.
+        threads: On a CPU; as many as cores are idle where not given.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        All trials, the best first: it finds the most particles above 0.9 GeV.
+
+    Raises:
+        InputError: Not a model that embeds, or the dataset does not fit.
+    """
+    opened = open_inputs(run, dataset, split)
+    from hept.checkpoint import load_model
+    from hept.evaluation import tuning
+    from hept.threads import choose_threads, use_threads
+
+    trained = load_model(run)
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        trials = tuning.tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=listener)
+    if (folder := _run_of(trained.source)) is not None:
+        tuning.save_clustering(folder, trials[0].clustering)
+    return trials
+
+
+def write_report(
+    run: PathLike,
+    dataset: DatasetLike | None = None,
+    split: str | None = None,
+    *,
+    events: int = 2,
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> Path:
+    """Evaluate a run's best weights on a split and write `report.html` into its folder.
+
+    Args:
+        run: The run, or its folder.
+        dataset: Location, or the opened dataset; that of the run where not given.
+        split: The test split where not given, or the validation split where that is empty.
+        events: Events to draw.
+        threads: On a CPU; as many as cores are idle where not given.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        The page.
+
+    Raises:
+        InputError: Not a run folder, or the dataset does not fit.
+    """
+    opened = open_inputs(run, dataset, split)
+    if split is None:
+        split = "test" if "test" in opened.splits and len(opened["test"]) else "valid"
+    from hept.report import write
+    from hept.threads import choose_threads, use_threads
+
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        return write.write_report(Path(run), opened, split=split, n_events=events, progress=listener)
+
+
+def _with_model(settings: Settings, model: str | None) -> Settings:
+    if model is None:
+        return settings
+    if isinstance(settings, Sequence):
+        return [*settings, f"model.kind={model}"]
+    return {**settings, "model.kind": model}
+
+
+def open_inputs(model: ModelLike, dataset: DatasetLike | None, split: str | None) -> Dataset:
+    """The dataset to apply a model to, where none is given that of the run; torch is not imported.
+
+    Raises:
+        InputError: No weights, no dataset, or no clouds in the split.
+    """
+    path = Path(model) if isinstance(model, str | os.PathLike) else Path(model.source)
+    if not path.exists():
+        raise no_such_run(path)
+    opened = open_dataset(dataset) if dataset is not None else _dataset_of(path)
+    find_weights(path)
+    if split is not None:
+        check_split(opened, split)
+    return opened
+
+
+def _dataset_of(path: Path) -> Dataset:
+    folder = _run_of(path)
+    if folder is None:
+        raise InputError(
+            path,
+            found="no dataset named",
+            expected="a dataset (only a run folder knows its own)",
+            remedy="name it as `dataset`",
+        )
+    return open_run(folder).open_dataset()
+
+
+def _run_of(path: PathLike) -> Path | None:
+    """The run folder that a folder is, or that a weights file lies in."""
+    folder = Path(path) if Path(path).is_dir() else Path(path).parent
+    return folder if (folder / "run.json").exists() else None
+
+
+def _find_clustering(source: str) -> Clustering | None:
+    from hept.evaluation.tuning import load_clustering
+
+    folder = _run_of(source)
+    return None if folder is None else load_clustering(folder)
