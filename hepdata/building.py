@@ -294,7 +294,7 @@ def _build(
 ) -> BuiltDataset:
     summary = build_dataset(
         source,
-        Path(out),
+        out,
         file_format=file_format,
         workers=workers,
         engine=engine,

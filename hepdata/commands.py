@@ -151,7 +151,7 @@ def convert(
     other: Literal["parquet", "hdf5"] = "hdf5" if opened.manifest.file_format == "parquet" else "parquet"
     with listen(progress) as listener:
         convert_dataset(
-            opened.place.location, Path(out), file_format or other, compression=compression, progress=listener
+            opened.place.location, out, file_format or other, compression=compression, progress=listener
         )
     return open_dataset(out)
 
@@ -183,7 +183,7 @@ def merge(
 
     with listen(progress) as listener:
         merge_datasets(
-            [locate(dataset) for dataset in datasets], Path(out), compression=compression, progress=listener
+            [locate(dataset) for dataset in datasets], out, compression=compression, progress=listener
         )
     return open_dataset(out)
 
