@@ -64,11 +64,11 @@ def plan_resume(run: Path, dataset: str | None) -> RunPlan:
     """
     from hepdata.loader.dataset import open_dataset
     from hept.dataset_checks import check_training
-    from hept.run_folder import RunFolder
+    from hept.run_folder import RunFolder, find_states
 
     folder = RunFolder(run)
     config = folder.read_config()
-    folder.find_state()
+    find_states(run)
     location = dataset or str(folder.read_description()["dataset"])
     check_training(config, open_dataset(location))
     return RunPlan(config, location, run)

@@ -116,6 +116,8 @@ class TrainConfig(_Section):
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
     validate_every: int = Field(default=1, ge=1)
     save_every_steps: int | None = Field(default=None, ge=1)
+    save_every_minutes: float | None = Field(default=10.0, gt=0)
+    keep_last: int = Field(default=2, ge=1)
     max_loss: float = Field(default=1e6, gt=0)
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()

@@ -5,7 +5,8 @@ run.json          dataset and its fingerprint, the model's inputs, seed, threads
 metrics.csv       one row an epoch
 steps.csv         one row an optimiser step
 tensorboard/      the same for TensorBoard
-best.safetensors  last.safetensors  resume.pt
+best.safetensors  last.safetensors
+resume.pt         the newest state from which the run goes on; resume-1.pt, … are older ones
 """
 
 from __future__ import annotations
@@ -64,22 +65,6 @@ class RunFolder:
                 expected="a new folder",
                 remedy=f"continue it with --resume {self.path}, or choose another --out",
             )
-
-    def find_state(self) -> Path:
-        """The saved state, from which the run can be resumed.
-
-        Raises:
-            InputError: There is none.
-        """
-        path = self.path / RESUME
-        if not path.exists():
-            raise InputError(
-                self.path,
-                found=f"no {RESUME}",
-                expected="a run folder with a saved state",
-                remedy="start the run without --resume",
-            )
-        return path
 
     def read_config(self) -> TrainConfig:
         """The configuration that the run began with.
@@ -184,6 +169,25 @@ class RunFolder:
             writer.writerows(kept)
             with write_atomically(path) as file:
                 file.write(text.getvalue().encode())
+
+
+def find_states(folder: Path) -> list[Path]:
+    """The saved states from which a run can go on, newest first.
+
+    Raises:
+        InputError: There is none.
+    """
+    older = [path for path in folder.glob("resume-*.pt") if path.stem.removeprefix("resume-").isdigit()]
+    found = sorted(older, key=lambda path: int(path.stem.removeprefix("resume-")))
+    found = [path for path in (folder / RESUME,) if path.exists()] + found
+    if not found:
+        raise InputError(
+            folder,
+            found=f"no {RESUME}",
+            expected="a run folder with a saved state",
+            remedy="start the run without --resume",
+        )
+    return found
 
 
 def find_weights(source: str | Path) -> Path:

@@ -17,10 +17,11 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 
-from hepdata.errors import JobError
+from hepdata.errors import InputError, JobError
 from hepdata.loader.batch import Batch
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
+from hepdata.storage.atomic import disk_errors
 from hept.checkpoint import build_network
 from hept.config import TrainConfig
 from hept.evaluation.evaluator import score_split
@@ -160,10 +161,10 @@ class Training:
             _make_schedule(config, math.ceil(len(self.data.train) / config.accumulate)),
             MovingAverage(network, config.ema_decay) if config.ema_decay else None,
         )
-        if resume:
-            self.state.restore()
+        damages = self.state.restore() if resume else []
         if self.fabric.is_global_zero:
             if resume:
+                self._put_aside(damages)
                 self.folder.forget_after(self.state.position.step)
                 self.folder.keep_threads(self.threads)
             else:
@@ -173,6 +174,16 @@ class Training:
             # So that a run killed in its first steps can be resumed too.
             self._save()
         self.log = TrainingLog(self.folder, self.progress, is_quiet=not self.fabric.is_global_zero)
+
+    def _put_aside(self, damages: list[InputError]) -> None:
+        """Rename damaged states: saving would otherwise keep them in the place of whole ones."""
+        for damage in damages:
+            path = Path(damage.where)
+            self.progress.announce(
+                f"warning: {path}: found {damage.found}; going on from step {self.state.position.step}"
+            )
+            with disk_errors(path):
+                path.replace(path.with_suffix(".damaged"))
 
     def run(self) -> FitResult:
         """Train to the end, or until something stops it."""

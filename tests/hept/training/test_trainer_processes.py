@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from hept.checkpoint import load_resume_state
 from hept.run_folder import RunFolder
+from hept.training.saved_state import read_state
 from hept.training.trainer import fit
 
 SCRIPT = """
 import sys
 from pathlib import Path
 from hept.config import load_config
+from hept.training.saved_state import read_state
 from hept.training.trainer import fit
 
 {before}
@@ -55,7 +56,7 @@ def test_two_processes_are_one_with_the_joined_batch(tracking_dataset, small_con
     process = start_two(small_config("tracking-demo", *changes, "batch_size=2"), tracking_dataset, two)
     assert process.wait(timeout=300) == 0
     one = fit(small_config("tracking-demo", *changes, "batch_size=4"), tracking_dataset, tmp_path / "one").run
-    states = [load_resume_state(run / "resume.pt")["optimizer"]["state"] for run in (one, two)]
+    states = [read_state(run / "resume.pt")["optimizer"]["state"] for run in (one, two)]
     gradients = [torch.cat([entry["exp_avg"].flatten() for entry in state.values()]) for state in states]
     assert gradients[0].norm() > 0
     assert (gradients[0] - gradients[1]).norm() < 1e-5 * gradients[0].norm()
@@ -90,4 +91,4 @@ def test_an_interrupt_during_the_exchange_stops_both_after_the_next_step(
     finally:
         process.kill()
     assert len(RunFolder(run).read_rows("steps")) == 3
-    assert load_resume_state(run / "resume.pt")["position"]["step"] == 3
+    assert read_state(run / "resume.pt")["position"]["step"] == 3
