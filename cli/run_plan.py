@@ -36,7 +36,7 @@ def plan_run(
     from hepdata.loader.dataset import open_dataset
     from hept.config import load_config
     from hept.dataset_checks import check_training
-    from hept.run_folder import RunFolder
+    from hept.run_folder import RunFolder, has_states
 
     if preset is not None:
         load_config(preset, changes)
@@ -45,12 +45,16 @@ def plan_run(
     config = load_config(preset or _choose_preset(opened, has_gpu=False), changes)
     check_training(config, opened)
     run = out or _choose_folder(dataset)
-    RunFolder(run).check_new()
+    folder = RunFolder(run)
+    if not has_states(run):
+        folder.check_unused()
     if preset is None:
         preset = _announce_preset(opened, has_gpu=has_gpu(accelerator))
         config = load_config(preset, changes)
     else:
         warn_of_published(preset, accelerator)
+    if folder.is_begun(config, resume=False):
+        _say(f"going on with the run in {run}")
     if out is None:
         _say(f"run folder: {run} (--out sets another)")
     return RunPlan(config, dataset, run)

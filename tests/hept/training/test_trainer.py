@@ -257,11 +257,12 @@ def test_a_run_is_not_overwritten_and_not_resumed_with_other_data(
     tracking_dataset, make_dataset, small_config, tmp_path
 ):
     fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, tmp_path / "run")
-    with pytest.raises(InputError, match=r"found a run; expected a new folder; continue it with --resume"):
+    with pytest.raises(InputError, match=r"found a run with other settings \(epochs = 1, not 2\); expected"):
         fit(small_config(), tracking_dataset, tmp_path / "run")
     other = make_dataset(splits={"train": 1, "valid": 1, "test": 1})
-    with pytest.raises(InputError, match=r"expected the one that the run began with"):
-        fit(small_config(), other, tmp_path / "run", resume=True)
+    for resume in (False, True):
+        with pytest.raises(InputError, match=r"expected the one that the run began with"):
+            fit(small_config("tracking-demo", "epochs=1"), other, tmp_path / "run", resume=resume)
 
 
 def test_no_space_for_checkpoints_is_one_line(tracking_dataset, small_config, tmp_path):
@@ -274,7 +275,7 @@ def test_no_space_for_checkpoints_is_one_line(tracking_dataset, small_config, tm
 
 
 def test_nothing_to_resume_is_one_line(tracking_dataset, small_config, tmp_path):
-    with pytest.raises(InputError, match=r"found no readable run.json; expected a run folder made by"):
+    with pytest.raises(InputError, match=r"nothing: found no resume.pt; expected a run folder with a saved"):
         fit(small_config(), tracking_dataset, tmp_path / "nothing", resume=True)
     run = fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, tmp_path / "run").run
     for state in run.glob("resume*"):

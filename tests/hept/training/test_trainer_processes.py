@@ -31,7 +31,7 @@ all_reduce, count = Fabric.all_reduce, itertools.count(1)
 
 def exchange(fabric, *args, **settings):
     if fabric.global_rank == 0 and next(count) == {number}:
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
     return all_reduce(fabric, *args, **settings)
 
 Fabric.all_reduce = exchange
@@ -81,11 +81,11 @@ def test_a_bad_cloud_in_one_process_stops_both(make_dataset, small_config, tmp_p
 def test_an_interrupt_during_the_exchange_stops_both_after_the_next_step(
     tracking_dataset, small_config, tmp_path
 ):
-    # Ten steps. The fourth exchange of each asks all processes for interrupts;
-    # this interrupt comes after its flag was read.
+    # Ten epochs of one step. The fourth exchange of each asks all processes for interrupts, the fifth again
+    # after validation; this interrupt comes after its flag was read for the fifth of the second epoch.
     run = tmp_path / "run"
     config = small_config("tracking-demo", "epochs=10")
-    process = start_two(config, tracking_dataset, run, before=INTERRUPT_IN_EXCHANGE.format(number=8))
+    process = start_two(config, tracking_dataset, run, before=INTERRUPT_IN_EXCHANGE.format(number=10))
     try:
         assert process.wait(timeout=300) == 0
     finally:
