@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from hepdata.errors import InputError, nearest_name
 from hepdata.inputs import parse_choice
 from hept.systems.catalog import find_system
+from hept.yaml_text import parse_yaml
 
 PRESETS = Path(__file__).parent / "presets"
 # Settings of earlier versions that are now fields of an input, and how to say the same.
@@ -104,7 +105,7 @@ class TrainConfig(_Section):
     """A whole run, as written to the run folder."""
 
     task: str
-    seed: int = Field(default=42, ge=0)
+    seed: int = Field(default=42, ge=0, lt=2**63)
     epochs: int = Field(default=100, ge=1)
     max_minutes: float | None = Field(default=None, gt=0)
     batch_size: int = Field(default=1, ge=1)
@@ -174,19 +175,19 @@ def check_config(content: object, *, where: object) -> TrainConfig:
             below = [name for name in _known_keys() if name.startswith(f"{key}.")]
             raise InputError(
                 where,
-                found=f"{key} = {first.get('input')!r}",
+                found=f"{key} = {first.get('input')!r}"[:200],
                 expected=f"settings below {key!r}",
                 remedy=f"set one of {', '.join(below)}",
             ) from error
         raise InputError(
             where,
-            found=f"{key} = {first.get('input')!r}",
+            found=f"{key} = {first.get('input')!r}"[:200],
             expected=first["msg"][0].lower() + first["msg"][1:],
             remedy=f"change it, for instance with --set {key}=VALUE",
         ) from error
 
 
-def _read(preset: str) -> dict[str, object]:
+def _read(preset: str, extended_by: tuple[Path, ...] = ()) -> dict[str, object]:
     path = Path(preset)
     if path.suffix not in (".yaml", ".yml"):
         known = list_presets()
@@ -198,19 +199,28 @@ def _read(preset: str) -> dict[str, object]:
                 remedy=nearest_name(preset, known),
             )
         path = PRESETS / f"{preset}.yaml"
+    if path.resolve() in extended_by:
+        raise InputError(
+            path,
+            found="a file that extends itself" if len(extended_by) == 1 else "files that extend each other",
+            expected="`extends` with another preset",
+            remedy="remove the key, or name a preset of hept-train presets",
+        )
     content = _read_file(path)
     content.pop("about", None)
     base = content.pop("extends", None)
-    return _merge(_read(str(base)), content) if base is not None else content
+    if base is None:
+        return content
+    return _merge(_read(str(base), (*extended_by, path.resolve())), content)
 
 
 def _read_file(path: Path) -> dict[str, object]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = parse_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise InputError(
             path,
-            found=" ".join(str(error).split()),
+            found=" ".join(str(error).split())[:300],
             expected="a YAML file of settings",
             remedy="name a preset or mend the file",
         ) from error
@@ -259,11 +269,11 @@ def _apply(content: dict[str, object], override: str) -> None:
             return
         place = below
     try:
-        place[last] = yaml.safe_load(value)
-    except yaml.YAMLError as error:
+        place[last] = parse_yaml(value)
+    except ValueError as error:
         raise InputError(
-            f"--set {override}",
-            found="a value that is not YAML",
+            f"--set {override}"[:200],
+            found=f"a value that is not YAML ({str(error)[:200]})",
             expected="KEY=VALUE",
             remedy="quote the value",
         ) from error

@@ -19,12 +19,11 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import yaml
-
 from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
 from hept.config import MOVED, TrainConfig, check_config
+from hept.yaml_text import parse_yaml
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
 VERSIONS = ("hept", "torch", "lightning-fabric", "numpy", "safetensors")
@@ -108,8 +107,8 @@ class RunFolder:
             InputError: Not a run folder, or one of an earlier version.
         """
         try:
-            content = yaml.safe_load((self.path / "config.yaml").read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            content = parse_yaml((self.path / "config.yaml").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
             raise InputError(
                 self.path,
                 found="no readable config.yaml",

@@ -210,6 +210,8 @@ class Training:
     def _seed_step(self) -> torch.Generator:
         """Dropout and random negatives depend on the seed, the step and the process, and on nothing else."""
         key = (self.config.seed * 1_000_003 + self.state.position.step) * 4_099 + self.fabric.global_rank
+        # torch takes 64 bits.
+        key %= 2**63
         torch.manual_seed(key)
         return torch.Generator().manual_seed(key + 1)
 

@@ -11,6 +11,7 @@ from lightning_fabric import Fabric
 from hepdata.errors import HeptError
 from hepdata.progress import Progress, Silent
 from hept.config import TrainConfig
+from hept.memory import TRAINING_REMEDY, memory_errors
 from hept.run_data import open_training_data
 from hept.run_folder import RunFolder
 from hept.run_lock import lock_run
@@ -51,7 +52,7 @@ def fit(
     Raises:
         InputError: The dataset does not fit, there is nothing to resume, the folder holds something else, or
             another process writes it.
-        JobError: The loss diverged, or the run folder cannot be written.
+        JobError: The loss diverged, memory did not suffice, or the run folder cannot be written.
     """
     fabric = Fabric(
         accelerator=accelerator,
@@ -83,7 +84,7 @@ def fit(
         # All processes use the number of the first.
         threads = fabric.broadcast(choose_threads(threads, reserved=config.data.workers, processes=devices))
         training = Training(fabric, config, data, folder, listener, threads)
-        with use_threads(threads):
+        with use_threads(threads), memory_errors(out, remedy=TRAINING_REMEDY):
             training.begin(resume=is_begun)
             return training.run()
 

@@ -57,6 +57,11 @@ def test_same_seed_same_losses_and_another_seed_others(tracking_dataset, small_c
     assert losses(runs[0]) != losses(runs[2])
 
 
+def test_the_largest_seed_trains(tracking_dataset, small_config, tmp_path):
+    config = small_config("tracking-demo", f"seed={2**63 - 1}", "epochs=1")
+    assert fit(config, tracking_dataset, tmp_path / "run").steps == 4
+
+
 def test_accumulated_batches_are_one_batch(tracking_dataset, small_config, tmp_path):
     # Without dropout and random negatives, whose draws would differ.
     changes = ("model.dropout=0", "loss.random_negatives=0", "precision=64-true")
