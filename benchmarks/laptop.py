@@ -66,8 +66,7 @@ def _train(folder: Path, task: str, name: str, changes: list[str]) -> dict[str, 
     if not done.exists():
         with ProgressBar() as progress:
             config = load_config(f"{task}-laptop", changes)
-            is_begun = (run / "resume.pt").exists()
-            result = fit(config, folder / task, run, progress=progress, resume=is_begun, threads=THREADS)
+            result = fit(config, folder / task, run, progress=progress, threads=THREADS)
             metrics = evaluate(run, folder / task, progress=progress)
         done.write_text(json.dumps(metrics | {"seconds": result.seconds, "epochs": result.epochs}))
     metrics: dict[str, float] = json.loads(done.read_text())

@@ -89,6 +89,7 @@ class LazyGroup(click.Group):
 
 def run(group: click.Group) -> NoReturn:
     """Run a command line: exit 0, 1 (failed job) or 2 (wrong usage or input); a traceback only on request."""
+    _open_closed_streams()
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
@@ -125,7 +126,32 @@ def run(group: click.Group) -> NoReturn:
                 remedy="check the path, its permissions and the space left, then run the command again",
             )
         )
+    except MemoryError as error:
+        if debug:
+            errors.print_exception()
+        fail(
+            JobError(
+                "memory",
+                found=f"not enough of it ({' '.join(str(error).split()) or 'an allocation failed'})",
+                expected="a job that fits into this machine",
+                remedy="use fewer --workers, smaller clouds, or a machine with more memory",
+            )
+        )
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_closed_streams() -> None:
+    """Write to nowhere where the caller has closed standard output or error (`>&-`).
+
+    Otherwise the next file that is opened gets the number of the closed stream, and its output with it.
+    """
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_WRONLY)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8"))
 
 
 def fail(error: HeptError) -> NoReturn:

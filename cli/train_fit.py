@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import click
@@ -109,7 +110,8 @@ def command(
 ) -> int:
     """Train a model on DATASET.
 
-    After a few steps it tells how long the whole run will take. Ctrl-C saves and stops; --resume goes on.
+    After a few steps it tells how long the whole run will take. Ctrl-C and SIGTERM save and stop; the same
+    command with --out, or --resume, goes on.
 
     \b
     Examples:
@@ -155,7 +157,7 @@ def command(
     write_json(json_path, {"run": str(result.run), **dict(rows)})
     if result.stopped == "interrupted":
         console.print(f"Go on with: hept-train fit --resume {result.run}", highlight=False)
-        return 130
+        return 128 + (result.signal or signal.SIGINT)
     if not no_report:
         report = _report(run, dataset, result.threads)
         console.print(f"Report: {report}", highlight=False, soft_wrap=True)

@@ -1,13 +1,12 @@
-"""Trained weights on disk: safetensors with everything needed to use them, and the state to go on training.
+"""Trained weights on disk: safetensors with everything needed to use them.
 
-A weights file stands alone: its header holds the configuration, the objective and the inputs.
+A weights file stands alone: its header holds the configuration, the objective, the inputs and a checksum.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import pickle
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.split import Split
 from hepdata.schema import TRACKING, ModelInput
 from hepdata.storage.atomic import write_atomically
+from hept.checksums import digest_weights
 from hept.config import check_config
 from hept.dataset_checks import check_fit
 from hept.inference import prepare_batch
@@ -31,13 +31,13 @@ from hept.network import Network, PlainMLP, focus_attention, silence_attention
 from hept.objective import find_objective
 from hept.old_weights import is_old, renew_header
 from hept.published import load_published
-from hept.run_folder import LAST, find_weights
+from hept.run_folder import BEST, LAST, find_weights
 from hept.settings import ModelConfig, TrainConfig
 from hept.systems.frame import Frame
 from hept.systems.registry import build_model
 
-# Version 1 had no number, and named its inputs only.
-CARD_VERSION = 2
+# Version 1 had no number, and named its inputs only; version 2 had no checksum.
+CARD_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -214,8 +214,9 @@ def save_weights(path: Path, state: dict[str, Tensor], card: ModelCard) -> None:
     """
     # safetensors refuses tensors that share memory, and views.
     tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in state.items()}
+    text = json.dumps(asdict(card))
     with write_atomically(path) as file:
-        file.write(save(tensors, metadata={"hept": json.dumps(asdict(card))}))
+        file.write(save(tensors, metadata={"hept": text, "sha256": digest_weights(tensors, text)}))
 
 
 # How functions are told which model is meant: a run or its folder, a weights file, or the loaded model.
@@ -237,12 +238,7 @@ def load_model(source: ModelLike) -> TrainedModel:
     if path.suffix == ".pt":
         return _published(path)
     try:
-        with safe_open(path, "pt") as file:
-            header = (file.metadata() or {}).get("hept")
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if header is None:
-            raise ValueError("no description of the model in its header")
-        _check_version(path, header)
+        header, state = _read_weights(path)
         card = ModelCard.parse(header, state)
         config = check_config(card.config, where=path)
         is_embedding = find_objective(card.objective).is_embedding
@@ -255,20 +251,54 @@ def load_model(source: ModelLike) -> TrainedModel:
             expected="inputs, task and settings that this version knows",
             remedy="train again with this version",
         ) from error
-    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
+    except _DAMAGES as error:
         raise InputError(
             path,
             found=f"a damaged checkpoint ({' '.join(str(error).split())[:200]})",
             expected="a weights file written by hept-train fit",
-            remedy=f"use another, for instance {LAST} of the same run, or train again",
+            remedy=_name_next_good(path),
         ) from error
     return TrainedModel(
         network.eval(), config.task, card.objective, card.features, card.coords, config, str(path)
     )
 
 
-def _check_version(path: Path, header: str) -> None:
+# What reading a damaged file raises.
+_DAMAGES = (SafetensorError, OSError, ValueError, TypeError, RuntimeError, AttributeError)
+
+
+def _read_weights(path: Path) -> tuple[str, dict[str, Tensor]]:
+    """Description and tensors of a weights file whose checksum matches."""
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata() or {}
+        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header, digest = metadata.get("hept"), metadata.get("sha256")
+    if header is None:
+        raise ValueError("no description of the model in its header")
+    if digest is not None and digest != digest_weights(state, header):
+        raise ValueError("its checksum does not match")
     version = json.loads(header).get("version", 1)
+    _check_version(path, version)
+    if digest is None and version > 2:
+        raise ValueError("no checksum in its header")
+    return header, state
+
+
+def _name_next_good(path: Path) -> str:
+    """The remedy for damaged weights: other weights of the same run, where they are whole."""
+    for name in (BEST, LAST):
+        other = path.with_name(name)
+        if other == path or not other.exists():
+            continue
+        try:
+            _read_weights(other)
+        except (*_DAMAGES, InputError):
+            continue
+        return f"use {other}, which is whole, in place of the run folder"
+    return "use a copy, or train again"
+
+
+def _check_version(path: Path, version: int) -> None:
     if version > CARD_VERSION:
         raise InputError(
             path,
@@ -298,31 +328,3 @@ def _published(path: Path) -> TrainedModel:
     return TrainedModel(
         load_published(path), TRACKING.task, "pairs", TRACKING.features, coords, config, str(path)
     )
-
-
-def save_resume_state(path: Path, state: dict[str, object]) -> None:
-    """Write what is needed to go on; the file is whole or absent.
-
-    Raises:
-        JobError: No space, or no permission.
-    """
-    with write_atomically(path) as file:
-        torch.save(state, file)
-
-
-def load_resume_state(path: Path) -> dict[str, object]:
-    """Read what `save_resume_state` wrote.
-
-    Raises:
-        InputError: A damaged file.
-    """
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError) as error:
-        raise InputError(
-            path,
-            found=f"a damaged state ({' '.join(str(error).split())[:200]})",
-            expected="the state of a run",
-            remedy="start the run again in another folder",
-        ) from error
-    return dict(state)

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-import yaml
 from pydantic import ValidationError
 
 from hepdata.errors import InputError, nearest_name
 from hept.settings import TrainConfig, list_keys
+from hept.yaml_text import parse_yaml
 
 PRESETS = Path(__file__).parent / "presets"
 # Settings of earlier versions that are now fields of an input, and how to say the same.
@@ -78,19 +78,19 @@ def check_config(content: object, *, where: object) -> TrainConfig:
             below = [name for name in list_keys() if name.startswith(f"{key}.")]
             raise InputError(
                 where,
-                found=f"{key} = {first.get('input')!r}",
+                found=f"{key} = {first.get('input')!r}"[:200],
                 expected=f"settings below {key!r}",
                 remedy=f"set one of {', '.join(below)}",
             ) from error
         raise InputError(
             where,
-            found=f"{key} = {first.get('input')!r}",
+            found=f"{key} = {first.get('input')!r}"[:200],
             expected=first["msg"][0].lower() + first["msg"][1:],
             remedy=f"set {key} to another value",
         ) from error
 
 
-def _read(preset: str) -> dict[str, object]:
+def _read(preset: str, extended_by: tuple[Path, ...] = ()) -> dict[str, object]:
     path = Path(preset)
     if path.suffix not in (".yaml", ".yml"):
         known = list_presets()
@@ -102,19 +102,28 @@ def _read(preset: str) -> dict[str, object]:
                 remedy=nearest_name(preset, known),
             )
         path = PRESETS / f"{preset}.yaml"
+    if path.resolve() in extended_by:
+        raise InputError(
+            path,
+            found="a file that extends itself" if len(extended_by) == 1 else "files that extend each other",
+            expected="`extends` with another preset",
+            remedy="remove the key, or name a preset of hept-train presets",
+        )
     content = _read_file(path)
     content.pop("about", None)
     base = content.pop("extends", None)
-    return _merge(_read(str(base)), content) if base is not None else content
+    if base is None:
+        return content
+    return _merge(_read(str(base), (*extended_by, path.resolve())), content)
 
 
 def _read_file(path: Path) -> dict[str, object]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = parse_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise InputError(
             path,
-            found=" ".join(str(error).split()),
+            found=" ".join(str(error).split())[:300],
             expected="a YAML file of settings",
             remedy="name a preset or mend the file",
         ) from error
@@ -150,11 +159,11 @@ def _list_changes(settings: Settings) -> Iterator[tuple[str, object]]:
                 remedy="write for instance model.n_tables=5",
             )
         try:
-            yield key.strip(), yaml.safe_load(value)
-        except yaml.YAMLError as error:
+            yield key.strip(), parse_yaml(value)
+        except ValueError as error:
             raise InputError(
-                f"setting {text}",
-                found="a value that is not YAML",
+                f"setting {text}"[:200],
+                found=f"a value that is not YAML ({str(error)[:200]})",
                 expected="KEY=VALUE",
                 remedy="quote the value",
             ) from error

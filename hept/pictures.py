@@ -40,11 +40,17 @@ def draw_precision_recall(
 ) -> None:
     """Draw precision against recall, one line for each of `curves` (name to precision and recall).
 
-    Recall ascends. The first curve is the reference (an untrained model), drawn muted.
+    Recall ascends. The first curve is the reference (an untrained model), drawn muted. Where there is nothing
+    to find (no positives, or no points at all), the panel says so.
     """
+    if not any(_is_drawable(recall) for _, recall in curves.values()):
+        text = "no curve: these events hold nothing to find"
+        panel.text(0.5, 0.5, text, ha="center", va="center", color=REFERENCE, transform=panel.transAxes)
     for (name, (precision, recall)), color in zip(
         curves.items(), (REFERENCE, SIGNAL, ACCENT, INK), strict=False
     ):
+        if not _is_drawable(recall):
+            continue
         shown = np.unique(np.searchsorted(recall, np.linspace(0, 1, _MOST_POINTS)).clip(max=len(recall) - 1))
         panel.plot(recall[shown], precision[shown], color=color, label=name, linewidth=1.8)
     panel.set_xlim(0, 1)
@@ -52,4 +58,9 @@ def draw_precision_recall(
     panel.set_xlabel("recall")
     panel.set_ylabel("precision")
     panel.set_title(title, loc="left", fontsize=11, color=INK)
-    panel.legend(frameon=False, loc="best")
+    if panel.lines:
+        panel.legend(frameon=False, loc="best")
+
+
+def _is_drawable(recall: NDArray[np.floating]) -> bool:
+    return len(recall) > 0 and bool(np.isfinite(recall).all())

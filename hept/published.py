@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import zipfile
 from pathlib import Path
 
 import torch
@@ -26,7 +26,7 @@ def load_published(path: str | Path) -> HEPT:
         model = _build(state)
     except KeyError as error:
         raise InputError(path, found=f"no tensor {error}", expected=EXPECTED, remedy=REMEDY) from error
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
         found = f"tensors of other shapes ({' '.join(str(error).split())[:200]})"
         raise InputError(path, found=found, expected=EXPECTED, remedy=REMEDY) from error
     return model.eval()
@@ -53,14 +53,27 @@ def _build(state: dict[str, Tensor]) -> HEPT:
 
 def _read(path: Path) -> dict[str, Tensor]:
     try:
+        _check_zip(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, KeyError) as error:
+    except Exception as error:
+        # The unpickler of a damaged file can raise anything.
         # The first sentence: torch's advice behind it is for its own developers.
         found = f"no readable checkpoint ({' '.join(str(error).split()).partition('. ')[0][:200]})"
         raise InputError(path, found=found, expected=EXPECTED, remedy=REMEDY) from error
     if not isinstance(state, dict) or "attns.0.attn.e2lsh.alpha" not in state or "regions" not in state:
         raise InputError(path, found="a file of another model", expected=EXPECTED, remedy=REMEDY)
     return dict(state)
+
+
+def _check_zip(path: Path) -> None:
+    """Compare a zip file's members with their checksums, which torch writes and does not read."""
+    if not zipfile.is_zipfile(path):
+        # The format of torch before 1.6 has none.
+        return
+    with zipfile.ZipFile(path) as file:
+        damaged = file.testzip()
+    if damaged is not None:
+        raise ValueError(f"the checksum of {damaged} does not match")
 
 
 def _translate(state: dict[str, Tensor], n_layers: int, n_heads: int, hidden: int) -> dict[str, Tensor]:

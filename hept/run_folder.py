@@ -5,7 +5,8 @@ run.json          dataset and its fingerprint, the model's inputs, seed, threads
 metrics.csv       one row an epoch
 steps.csv         one row an optimiser step
 tensorboard/      the same for TensorBoard
-best.safetensors  last.safetensors  resume.pt
+best.safetensors  last.safetensors
+resume.pt         the newest state from which the run goes on; resume-1.pt, … are older ones
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import yaml
-
 from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
 from hept.config import MOVED, check_config
 from hept.settings import TrainConfig
+from hept.yaml_text import parse_yaml
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
 VERSIONS = ("hept", "torch", "lightning-fabric", "numpy", "safetensors")
@@ -37,50 +37,69 @@ class RunFolder:
         self.path = path
         self._rows = {name: path / f"{name}.csv" for name in ("metrics", "steps")}
 
+    def is_begun(self, config: TrainConfig, *, resume: bool) -> bool:
+        """Whether the folder holds a run to go on with; a new one can begin otherwise.
+
+        Args:
+            config: Of the run that is to begin or to go on.
+            resume: Whether there must be a run; its settings are then the caller's business.
+
+        Raises:
+            InputError: Nothing to resume, a run with other settings, or files of something else.
+        """
+        if resume:
+            find_states(self.path)
+            return True
+        if has_states(self.path):
+            self._check_settings(config)
+            return True
+        self.check_unused()
+        return False
+
     def create(self, config: TrainConfig, description: Mapping[str, object]) -> None:
         """Begin a new run.
 
         Raises:
-            InputError: There is a run already.
             JobError: The folder cannot be written.
         """
-        self.check_new()
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in VERSIONS}
+        # The description first: `check_unused` takes settings without one for somebody else's.
         self._write_description(dict(description) | {"versions": versions, "command": sys.argv})
         with write_atomically(self.path / "config.yaml") as file:
             file.write(config.to_yaml().encode())
 
-    def check_new(self) -> None:
-        """See that no run is here.
-
-        Raises:
-            InputError: There is one.
-        """
-        if (self.path / "config.yaml").exists():
+    def _check_settings(self, config: TrainConfig) -> None:
+        kept = self.read_config()
+        if kept != config:
             raise InputError(
                 self.path,
-                found="a run",
-                expected="a new folder",
-                remedy=f"continue it with `resume={str(self.path)!r}`, or choose another `out`",
+                found=f"a run with other settings ({_name_difference(kept, config)})",
+                expected="a new folder, or a run with the same settings",
+                remedy=f"go on with it as it is with `resume={str(self.path)!r}`, or choose another `out`",
             )
 
-    def find_state(self) -> Path:
-        """The saved state, from which the run can be resumed.
+    def check_unused(self) -> None:
+        """See that a new run overwrites nothing but what a killed one wrote before its first state.
 
         Raises:
-            InputError: There is none.
+            InputError: It would.
         """
-        path = self.path / RESUME
-        if not path.exists():
+        found = [name for name in (BEST, "steps.csv", "metrics.csv") if (self.path / name).exists()]
+        if not found and (self.path / "config.yaml").exists():
+            try:
+                is_ours = "fingerprint" in self.read_description()
+            except InputError:
+                is_ours = False
+            found = [] if is_ours else ["config.yaml"]
+        if found:
             raise InputError(
                 self.path,
-                found=f"no {RESUME}",
-                expected="a run folder with a saved state",
-                remedy="start the run without `resume`",
+                found=f"{found[0]} without a saved state of a run",
+                expected="a new folder, or a run that can go on",
+                remedy="choose another `out`",
             )
-        return path
 
     def read_config(self) -> TrainConfig:
         """The configuration that the run began with.
@@ -89,8 +108,8 @@ class RunFolder:
             InputError: Not a run folder, or one of an earlier version.
         """
         try:
-            content = yaml.safe_load((self.path / "config.yaml").read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            content = parse_yaml((self.path / "config.yaml").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
             raise InputError(
                 self.path,
                 found="no readable config.yaml",
@@ -172,12 +191,19 @@ class RunFolder:
         with path.open(newline="", encoding="utf-8") as file:
             return list(csv.DictReader(file))
 
-    def forget_after(self, step: int) -> None:
-        """Drop rows of steps that a killed run made after its last saved state: they will be made again."""
-        for table, path in self._rows.items():
-            rows = [row for row in self.read_rows(table) if (row.get("step") or "").isdigit()]
-            kept = [row for row in rows if int(row["step"]) <= step and None not in row.values()]
-            if not rows:
+    def forget_after(self, *, step: int, epoch: int) -> None:
+        """Drop rows of steps and epochs after the last saved state of a killed run: it makes them again.
+
+        Epochs have their own count: a state that was saved after the last step of an epoch is before its end.
+        """
+        for table, column, last in (("steps", "step", step), ("metrics", "epoch", epoch)):
+            path = self._rows[table]
+            rows = [row for row in self.read_rows(table) if (row.get(column) or "").isdigit()]
+            kept = [row for row in rows if int(row[column]) <= last and None not in row.values()]
+            if not kept:
+                # A torn header would otherwise stay, and rows be added below it.
+                with disk_errors(path):
+                    path.unlink(missing_ok=True)
                 continue
             text = io.StringIO(newline="")
             writer = csv.DictWriter(text, fieldnames=list(rows[0]))
@@ -185,6 +211,47 @@ class RunFolder:
             writer.writerows(kept)
             with write_atomically(path) as file:
                 file.write(text.getvalue().encode())
+
+
+def has_states(folder: Path) -> bool:
+    """Whether a run can go on in this folder."""
+    return (folder / RESUME).exists() or any(_list_older(folder))
+
+
+def find_states(folder: Path) -> list[Path]:
+    """The saved states from which a run can go on, newest first.
+
+    Raises:
+        InputError: There is none.
+    """
+    found = [path for path in (folder / RESUME, *_list_older(folder)) if path.exists()]
+    if not found:
+        raise InputError(
+            folder,
+            found=f"no {RESUME}",
+            expected="a run folder with a saved state",
+            remedy="start the run without --resume",
+        )
+    return found
+
+
+def _list_older(folder: Path) -> list[Path]:
+    ages = {path: path.stem.removeprefix("resume-") for path in folder.glob("resume-*.pt")}
+    return sorted((path for path, age in ages.items() if age.isdigit()), key=lambda path: int(ages[path]))
+
+
+def _name_difference(kept: TrainConfig, asked: TrainConfig) -> str:
+    """The first setting that differs, with both values."""
+    ours, theirs = _flatten(kept.model_dump()), _flatten(asked.model_dump())
+    key = next(key for key in ours | theirs if ours.get(key) != theirs.get(key))
+    return f"{key} = {ours.get(key)!r}, not {theirs.get(key)!r}"[:200]
+
+
+def _flatten(content: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in content.items():
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
 
 
 def find_weights(source: str | Path) -> Path:

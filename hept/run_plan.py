@@ -13,7 +13,7 @@ from hept.config import Settings, load_config
 from hept.dataset_checks import check_training
 from hept.preset_choice import choose_preset, find_published
 from hept.run import Run
-from hept.run_folder import RunFolder
+from hept.run_folder import RunFolder, find_states, has_states
 from hept.settings import TrainConfig
 
 Announce = Callable[[str], None]
@@ -48,12 +48,16 @@ def plan_run(
     config = load_config(preset or _choose_preset(opened, has_gpu=False), settings)
     check_training(config, opened)
     run = out or _choose_folder(opened.place.location)
-    RunFolder(run).check_new()
+    folder = RunFolder(run)
+    if not has_states(run):
+        folder.check_unused()
     if preset is None:
         preset = _announce_preset(opened, announce, has_gpu=has_gpu(accelerator))
         config = load_config(preset, settings)
     else:
         warn_of_published(preset, accelerator, announce)
+    if folder.is_begun(config, resume=False):
+        _say(f"going on with the run in {run}", announce)
     if out is None:
         _say(f"run folder: {run}", announce)
     return RunPlan(config, opened, run)
@@ -65,9 +69,8 @@ def plan_resume(run: Path, dataset: DatasetLike | None) -> RunPlan:
     Raises:
         InputError: No run with a saved state, or no dataset.
     """
-    folder = RunFolder(run)
-    config = folder.read_config()
-    folder.find_state()
+    config = RunFolder(run).read_config()
+    find_states(run)
     opened = Run(run).open_dataset() if dataset is None else open_dataset(dataset)
     check_training(config, opened)
     return RunPlan(config, opened, run)

@@ -138,7 +138,9 @@ class TrainConfig(_Section):
     """A whole run, as written to the run folder."""
 
     task: str = Field(description="Task of the datasets that the settings are for.")
-    seed: int = Field(default=42, ge=0, description="Of weights, order of clouds, dropout and negatives.")
+    seed: int = Field(
+        default=42, ge=0, lt=2**63, description="Of weights, order of clouds, dropout and negatives."
+    )
     epochs: int = Field(default=100, ge=1, description="Passes over the training split.")
     max_minutes: float | None = Field(
         default=None, gt=0, description="Stop after the epoch that reaches this time; null: no limit."
@@ -167,6 +169,10 @@ class TrainConfig(_Section):
         ge=1,
         description="Also save the state after so many steps; null: after every epoch only.",
     )
+    save_every_minutes: float | None = Field(
+        default=10.0, gt=0, description="Also save the state after so many minutes; null: never by time."
+    )
+    keep_last: int = Field(default=2, ge=1, description="Saved states that are kept, newest first.")
     max_loss: float = Field(default=1e6, gt=0, description="A larger loss stops the run as diverged.")
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()

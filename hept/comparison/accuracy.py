@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import torch
@@ -15,7 +14,7 @@ from hept.comparison.store import Result
 from hept.evaluation.evaluator import evaluate, open_split, score_split
 from hept.objective import make_objective
 from hept.run_data import open_training_data
-from hept.run_folder import RESUME
+from hept.run_folder import has_states
 from hept.training.trainer import fit
 
 
@@ -33,12 +32,10 @@ def score_trial(trial: Trial, dataset: Dataset, run: Path, progress: Progress) -
     location = dataset.place.location
     if trial.config.model.kind == "random":
         return _score_untrained(trial, dataset, progress)
-    if run.exists() and not (run / RESUME).exists():
-        # Killed before its first saved state: nothing in it is worth keeping.
-        shutil.rmtree(run)
+    is_begun = has_states(run)
     # All systems on as many threads; one that goes on keeps its own.
-    threads = None if run.exists() else torch.get_num_threads()
-    fitted = fit(trial.config, location, run, progress=progress, resume=run.exists(), threads=threads)
+    threads = None if is_begun else torch.get_num_threads()
+    fitted = fit(trial.config, location, run, progress=progress, resume=is_begun, threads=threads)
     if fitted.stopped == "interrupted":
         raise Interrupted
     scores = evaluate(run, dataset, "test", progress=progress)

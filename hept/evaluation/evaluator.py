@@ -13,6 +13,7 @@ from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
 from hept.checkpoint import ModelLike, TrainedModel, load_model
 from hept.dataset_checks import check_fit, check_labels, check_split, check_task, find_target
+from hept.memory import memory_errors
 from hept.objective import Objective, make_objective
 
 
@@ -93,10 +94,16 @@ def embed(
     try:
         for batch in loader:
             on_device = batch if device is None else batch.to(device)
-            with torch.inference_mode():
+            with torch.inference_mode(), memory_errors(_name_clouds(batch)):
                 out = network(on_device.features, on_device.coords, on_device.offsets)
             yield out, on_device
             listener.advance(batch.n_clouds)
     finally:
         network.train(was_training)
         listener.finish()
+
+
+def _name_clouds(batch: Batch) -> str:
+    clouds = zip(batch.event_id.tolist(), batch.sector.tolist(), strict=True)
+    names = ", ".join(f"event {event} sector {sector}" for event, sector in clouds)
+    return f"{names} ({len(batch.features):,} points)"

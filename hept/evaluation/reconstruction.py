@@ -57,4 +57,6 @@ def reconstruct(
         matches.append(match_tracks(track, *truth))
         particle = truth[0]
         scores.append(trackml_score(track, particle, (particle != 0).astype(np.float64)))
-    return Reconstruction(Rates(tuple(matches)), float(np.nanmean(scores)) if scores else float("nan"))
+    # Events of noise only have no score.
+    known = [score for score in scores if not np.isnan(score)]
+    return Reconstruction(Rates(tuple(matches)), float(np.mean(known)) if known else float("nan"))

@@ -9,11 +9,13 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from hept.checkpoint import ModelCard, load_resume_state, save_resume_state, save_weights
+from hepdata.errors import InputError
+from hept.checkpoint import ModelCard, save_weights
 from hept.run_data import TrainingData
-from hept.run_folder import BEST, LAST, RESUME, RunFolder
+from hept.run_folder import BEST, LAST, RunFolder
 from hept.settings import TrainConfig
 from hept.training.average import MovingAverage
+from hept.training.saved_state import load_newest, save_state
 from hept.training.schedule import Schedule
 
 
@@ -55,13 +57,14 @@ class RunState:
     average: MovingAverage | None
     position: Position = field(default_factory=Position)
 
-    def restore(self) -> None:
-        """Go back to the last saved state.
+    def restore(self) -> list[InputError]:
+        """Go back to the newest saved state that is whole; returns what is wrong with newer ones.
 
         Raises:
-            InputError: There is none, it is damaged, or of another dataset.
+            InputError: There is none, all are damaged, or it is of another dataset.
         """
-        state: dict[str, Any] = load_resume_state(self.folder.find_state())
+        saved, _, damages = load_newest(self.folder.path)
+        state: dict[str, Any] = saved
         self.data.check_fingerprint(str(state["dataset"]), self.folder.path)
         self.position = Position(**state["position"])
         self.network.load_state_dict(state["network"])
@@ -69,6 +72,7 @@ class RunState:
         self.schedule.load_state_dict(state["schedule"])
         if self.average is not None and state["average"] is not None:
             self.average.values = state["average"]
+        return damages
 
     def save(self, metrics: dict[str, float], *, is_best: bool = False) -> None:
         """Write weights and state, each file whole or not at all.
@@ -101,4 +105,4 @@ class RunState:
             "average": self.average.values if self.average else None,
             "dataset": self.data.fingerprint,
         }
-        save_resume_state(self.folder.path / RESUME, state)
+        save_state(self.folder.path, state, keep_last=self.config.keep_last)

@@ -1,70 +1,26 @@
-"""Training: a configuration and a dataset enter, a run folder leaves.
-
-One loop: batches → loss → gradients → optimiser step; after every epoch, validation and a saved state. All
-randomness of a step comes from (seed, step, process), so that a resumed run needs no generator state to
-repeat the losses of an undisturbed one to the last digit.
-"""
+"""Training: a configuration and a dataset enter, a run folder leaves."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-import torch
 from lightning_fabric import Fabric
 
-from hepdata.errors import JobError
-from hepdata.loader.batch import Batch
+from hepdata.errors import HeptError
 from hepdata.loader.dataset import DatasetLike
-from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
-from hept.checkpoint import build_network
-from hept.evaluation.evaluator import score_split
-from hept.network import checkpoint_activations
-from hept.objective import make_objective
-from hept.run_data import TrainingData, open_training_data
-from hept.run_folder import LAST, RunFolder
+from hept.memory import TRAINING_REMEDY, memory_errors
+from hept.run_data import open_training_data
+from hept.run_folder import RunFolder
+from hept.run_lock import lock_run
 from hept.settings import TrainConfig
 from hept.threads import choose_threads, use_threads
-from hept.training.average import MovingAverage
-from hept.training.expected_time import RunLength
-from hept.training.interrupt import Interrupt
-from hept.training.log import TrainingLog
-from hept.training.run_state import RunState
-from hept.training.schedule import Schedule
+from hept.training.loop import Training
+from hept.training.result import FitResult
 
-
-@dataclass(frozen=True)
-class FitResult:
-    """How a run ended.
-
-    Attributes:
-        run: The run folder.
-        metric: Name of the validation metric.
-        best: Its best value; None for a run that was not validated.
-        best_epoch: The epoch of it, counted from 1; None likewise.
-        epochs: Epochs trained.
-        steps: Optimiser steps made.
-        seconds: Wall time of this call.
-        stopped: "finished", "early stopping", "time limit" or "interrupted".
-        threads: Of each process, on a CPU.
-        is_first_process: Whether this is the process that speaks for all.
-    """
-
-    run: Path
-    metric: str
-    best: float | None
-    best_epoch: int | None
-    epochs: int
-    steps: int
-    seconds: float
-    stopped: str
-    threads: int
-    is_first_process: bool = True
+__all__ = ["FitResult", "Training", "fit"]
 
 
 def fit(
@@ -85,9 +41,9 @@ def fit(
     Args:
         config: What to train.
         dataset: The dataset, its folder or its URL.
-        out: Run folder; new, or with `resume` an existing one.
+        out: Run folder. One that holds an unfinished run of the same settings and dataset goes on.
         progress: Listener.
-        resume: Go on from the last saved state of `out`.
+        resume: There must be a saved state in `out` to go on from.
         accelerator: "cpu", "cuda", "auto", …
         devices: Processes of a node, one device each.
         nodes: Nodes.
@@ -95,8 +51,9 @@ def fit(
         strategy: How processes work together; "auto" is DDP where there are several.
 
     Raises:
-        InputError: The dataset does not fit, or there is nothing to resume.
-        JobError: The loss diverged, or the run folder cannot be written.
+        InputError: The dataset does not fit, there is nothing to resume, the folder holds something else, or
+            another process writes it.
+        JobError: The loss diverged, memory did not suffice, or the run folder cannot be written.
     """
     fabric = Fabric(
         accelerator=accelerator,
@@ -107,261 +64,41 @@ def fit(
     )
     if fabric.world_size > 1 or devices * nodes > 1:
         fabric.launch()
-    folder = RunFolder(out)
-    data = open_training_data(
-        config,
-        dataset,
-        inputs=folder.read_inputs() if resume else None,
-        rank=fabric.global_rank,
-        world_size=fabric.world_size,
-    )
-    if resume and threads is None:
-        # Sums depend on the number of threads in their last digits.
-        threads = folder.read_threads()
-    # All processes use the number of the first.
-    threads = fabric.broadcast(choose_threads(threads, reserved=config.data.workers, processes=devices))
-    training = Training(fabric, config, data, folder, progress or Silent(), threads)
-    with use_threads(threads):
-        training.begin(resume=resume)
-        return training.run()
+    folder, listener = RunFolder(out), progress or Silent()
+    with ExitStack() as stack:
 
+        def take_folder() -> bool:
+            stack.enter_context(lock_run(out, tell=listener.announce))
+            return folder.is_begun(config, resume=resume)
 
-@dataclass
-class Training:
-    """The state of a run and the loop over it."""
-
-    fabric: Fabric
-    config: TrainConfig
-    data: TrainingData
-    folder: RunFolder
-    progress: Progress
-    threads: int
-
-    def begin(self, *, resume: bool) -> None:
-        """Make the network and optimiser, fresh or as they were saved."""
-        config = self.config
-        torch.manual_seed(config.seed)
-        self.objective = make_objective(self.data.target, config.loss, only_metric=True)
-        network = build_network(
-            config.model, self.data.features, self.data.coords, is_embedding=self.objective.is_embedding
-        )
-        if config.checkpoint_activations:
-            checkpoint_activations(network)
-        optimizer = torch.optim.Adam(
-            network.parameters(), lr=config.optimizer.lr, weight_decay=config.optimizer.weight_decay
-        )
-        compiled: Any = torch.compile(network, dynamic=True) if config.compile else network
-        self.model, wrapped = self.fabric.setup(compiled, optimizer)
-        self.state = RunState(
+        is_begun = _ask_first(fabric, take_folder)
+        data = open_training_data(
             config,
-            self.data,
-            self.folder,
-            network,
-            wrapped,
-            _make_schedule(config, math.ceil(len(self.data.train) / config.accumulate)),
-            MovingAverage(network, config.ema_decay) if config.ema_decay else None,
+            dataset,
+            inputs=folder.read_inputs() if is_begun else None,
+            rank=fabric.global_rank,
+            world_size=fabric.world_size,
         )
-        if resume:
-            self.state.restore()
-        if self.fabric.is_global_zero:
-            if resume:
-                self.folder.forget_after(self.state.position.step)
-                self.folder.keep_threads(self.threads)
-            else:
-                description = {"seed": config.seed, "threads": self.threads}
-                self.folder.create(config, self.data.describe(self.folder.path) | description)
-        if not resume:
-            # So that a run killed in its first steps can be resumed too.
-            self._save()
-        self.log = TrainingLog(self.folder, self.progress, is_quiet=not self.fabric.is_global_zero)
+        if is_begun and threads is None:
+            # Sums depend on the number of threads in their last digits.
+            threads = folder.read_threads()
+        # All processes use the number of the first.
+        threads = fabric.broadcast(choose_threads(threads, reserved=config.data.workers, processes=devices))
+        training = Training(fabric, config, data, folder, listener, threads)
+        with use_threads(threads), memory_errors(out, remedy=TRAINING_REMEDY):
+            training.begin(resume=is_begun)
+            return training.run()
 
-    def run(self) -> FitResult:
-        """Train to the end, or until something stops it."""
-        begun, stopped = time.perf_counter(), "finished"
-        where = self.state.position
-        per_epoch = self.state.schedule.steps_per_epoch
-        n_steps = per_epoch * self.config.epochs
-        self.log.start(RunLength(n_steps - where.step, per_epoch, self.config.max_minutes), done=where.step)
+
+def _ask_first(fabric: Fabric, question: Callable[[], bool]) -> bool:
+    """Ask the first process; all get its answer or its error."""
+    answer, error = False, None
+    if fabric.is_global_zero:
         try:
-            with Interrupt() as interrupt:
-                while where.epoch < self.config.epochs and stopped == "finished":
-                    if self._train_epoch(interrupt):
-                        self._end_epoch()
-                        stopped = self._reason_to_stop(begun)
-                    else:
-                        stopped = "interrupted"
-        finally:
-            self.log.finish()
-        return FitResult(
-            run=self.folder.path,
-            metric=self.objective.metric,
-            best=where.best if where.best_epoch else None,
-            best_epoch=where.best_epoch or None,
-            epochs=where.epoch,
-            steps=where.step,
-            seconds=time.perf_counter() - begun,
-            stopped=stopped,
-            threads=self.threads,
-            is_first_process=self.fabric.is_global_zero,
-        )
-
-    def _train_epoch(self, interrupt: Interrupt) -> bool:
-        """Train to the end of the epoch, and say whether it was reached."""
-        where = self.state.position
-        self.data.train.set_epoch(where.epoch)
-        self.data.go_to(where.batches)
-        self.model.train()
-        for window in self._windows(self.data.train):
-            self._step(window)
-            where.batches += len(window)
-            # All processes act on the same answer: one that stopped alone would leave the others waiting.
-            # A request that comes during the question keeps its flag, and is found after the next step.
-            is_interrupted = self._sum_over_processes(float(interrupt.requested)) > 0
-            every = self.config.save_every_steps
-            if is_interrupted or (every and where.step % every == 0):
-                self._save()
-            if is_interrupted:
-                return False
-        return True
-
-    def _windows(self, loader: Loader) -> Iterator[list[Batch]]:
-        """The batches of one optimiser step at a time."""
-        window: list[Batch] = []
-        for batch in self.log.time_waiting(loader):
-            window.append(batch)
-            if len(window) == self.config.accumulate:
-                yield window
-                window = []
-        if window:
-            yield window
-
-    def _step(self, window: list[Batch]) -> None:
-        """One optimiser step over the batches of `window` and of all processes, as if they were one batch."""
-        where = self.state.position
-        rate = self.state.schedule.rate(where.step)
-        for group in self.state.optimizer.param_groups:
-            group["lr"] = rate
-        generator = self._seed_step()
-        # On the accelerator the next batch travels while this one is computed on.
-        window = [batch.to(self.fabric.device, non_blocking=True) for batch in window]
-        count = self._sum_over_processes(float(sum(self.objective.count(batch) for batch in window)))
-        loss = 0.0
-        for position, batch in enumerate(window):
-            with self.fabric.no_backward_sync(self.model, enabled=position + 1 < len(window)):
-                out = self.model(batch.features, batch.coords, batch.offsets)
-                share = self.objective.loss(out, batch, normaliser=max(count, 1.0), generator=generator)
-                self._check(float(share.detach()), batch)
-                # DDP takes the mean over processes where the sum of shares is meant.
-                self.fabric.backward(share * self.fabric.world_size)
-            loss += float(share.detach())
-        loss = self._sum_over_processes(loss)
-        norm = float(self._clip())
-        if not math.isfinite(norm) or not math.isfinite(loss):
-            self._diverged(f"a gradient of norm {norm}", window[-1])
-        self.state.optimizer.step()
-        self.state.optimizer.zero_grad(set_to_none=True)
-        if self.state.average is not None:
-            self.state.average.update(self.state.network)
-        where.step += 1
-        where.loss_sum, where.loss_steps = where.loss_sum + loss, where.loss_steps + 1
-        n_points = sum(len(batch.features) for batch in window) * self.fabric.world_size
-        self.log.step(where.step, where.epoch + 1, loss, rate, norm, n_points)
-
-    def _seed_step(self) -> torch.Generator:
-        """Dropout and random negatives depend on the seed, the step and the process, and on nothing else."""
-        key = (self.config.seed * 1_000_003 + self.state.position.step) * 4_099 + self.fabric.global_rank
-        torch.manual_seed(key)
-        return torch.Generator().manual_seed(key + 1)
-
-    def _sum_over_processes(self, value: float) -> float:
-        if self.fabric.world_size == 1:
-            return value
-        total: Any = self.fabric.all_reduce(torch.tensor(value, dtype=torch.float64), reduce_op="sum")
-        return float(total)
-
-    def _clip(self) -> torch.Tensor:
-        limit = self.config.optimizer.clip_norm or math.inf
-        return torch.nn.utils.clip_grad_norm_(self.state.network.parameters(), limit)
-
-    def _check(self, loss: float, batch: Batch) -> None:
-        is_bad = not math.isfinite(loss) or loss > self.config.max_loss
-        if self._sum_over_processes(float(is_bad)) > 0:
-            self._diverged(f"a loss of {loss:.4g}" if is_bad else "a bad loss in another process", batch)
-
-    def _diverged(self, found: str, batch: Batch) -> None:
-        clouds = ", ".join(
-            f"event {event} sector {sector}"
-            for event, sector in zip(batch.event_id.tolist(), batch.sector.tolist(), strict=True)
-        )
-        saved = self.state.position.saved_step
-        good = f"the last good checkpoint is {self.folder.path / LAST} (step {saved})"
-        raise JobError(
-            f"{self.folder.path}, step {self.state.position.step + 1}",
-            found=f"{found} on {clouds}",
-            expected=f"a finite loss below {self.config.max_loss:g}",
-            remedy=f"{good}; lower optimizer.lr or set optimizer.clip_norm",
-        )
-
-    def _end_epoch(self) -> None:
-        """Validate, keep the best weights, save."""
-        where = self.state.position
-        where.epoch, where.batches = where.epoch + 1, 0
-        metrics: dict[str, float] = {}
-        is_best = False
-        is_last = where.epoch == self.config.epochs
-        if where.epoch % self.config.validate_every == 0 or is_last:
-            metrics = self._validate()
-            value = metrics[self.objective.metric]
-            self.state.schedule.end_epoch(value)
-            is_best = value > where.best or where.best_epoch == 0
-            if is_best:
-                where.best, where.best_epoch = value, where.epoch
-        train_loss = where.loss_sum / max(where.loss_steps, 1)
-        where.loss_sum, where.loss_steps = 0.0, 0
-        self.log.epoch(where.step, where.epoch, train_loss, metrics)
-        self._save(metrics, is_best=is_best)
-
-    def _validate(self) -> dict[str, float]:
-        metrics: dict[str, float] = {}
-        if self.fabric.is_global_zero:
-            kept = self.state.average.swap_in(self.state.network) if self.state.average else None
-            metrics = score_split(
-                self.state.network, self.data.valid, self.objective, device=self.fabric.device
-            )
-            if self.state.average and kept is not None:
-                self.state.average.swap_out(self.state.network, kept)
-            self.model.train()
-        received: dict[str, float] = self.fabric.broadcast(metrics)
-        return received
-
-    def _save(self, metrics: dict[str, float] | None = None, *, is_best: bool = False) -> None:
-        self.state.position.saved_step = self.state.position.step
-        if self.fabric.is_global_zero:
-            self.state.save(metrics or {}, is_best=is_best)
-        self.fabric.barrier()
-
-    def _reason_to_stop(self, begun: float) -> str:
-        where, config = self.state.position, self.config
-        if (
-            config.early_stopping
-            and where.epoch - where.best_epoch >= config.early_stopping * config.validate_every
-        ):
-            return "early stopping"
-        minutes = self.fabric.broadcast((time.perf_counter() - begun) / 60)
-        if config.max_minutes is not None and minutes >= config.max_minutes:
-            return "time limit"
-        return "finished"
-
-
-def _make_schedule(config: TrainConfig, steps_per_epoch: int) -> Schedule:
-    settings = config.optimizer
-    return Schedule(
-        lr=settings.lr,
-        kind=settings.schedule,
-        steps_per_epoch=steps_per_epoch,
-        n_steps=steps_per_epoch * config.epochs,
-        warmup_steps=settings.warmup_steps,
-        factor=settings.factor,
-        step_epochs=settings.step_epochs,
-        patience=settings.patience,
-    )
+            answer = question()
+        except HeptError as found:
+            error = found
+    answer, error = fabric.broadcast((answer, error))
+    if error is not None:
+        raise error
+    return answer

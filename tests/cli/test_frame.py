@@ -114,3 +114,34 @@ def test_values_are_printed_for_people(value, text):
 @pytest.mark.parametrize(("size", "text"), [(999, "999 B"), (1_500_000, "1.5 MB"), (2.5e12, "2.5 TB")])
 def test_sizes_are_printed_for_people(size, text):
     assert format_bytes(size) == text
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_nowhere_to_write_to(tmp_path, closed):
+    """A closed standard output leaves its number to the next file that is opened."""
+    body = f"""
+    def work():
+        with open("{tmp_path}/file", "w") as file:
+            click.echo("to the screen")
+            import os; os.write(1, b"from C"); os.write(2, b"from C")
+            file.write("content")
+    expose(work)
+    """
+    script = textwrap.dedent(HEAD) + textwrap.dedent(body) + "\nrun(group)\n"
+    (tmp_path / "tool.py").write_text(script)
+    done = subprocess.run(["sh", "-c", f"{sys.executable} {tmp_path}/tool.py work {closed}"], check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "file").read_text() == "content"
+
+
+def test_no_memory_is_one_line():
+    body = """
+    def work():
+        import numpy
+        numpy.zeros(10**16)
+    expose(work)
+    """
+    done = run_tool(body, "work")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: memory: found not enough of it (Unable to allocate 71.1 PiB")
+    assert done.stderr.count("\n") == 1

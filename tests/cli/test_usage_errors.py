@@ -71,7 +71,10 @@ def folder(tmp_path_factory):
         ),
         ("hept-train fit pileup --set 'data.features=[{column: enrgy}]'", "did you mean 'energy'?"),
         ("hept-train fit one", "split 'valid': found no clouds; .* --split of hept-data build"),
-        ("hept-train fit tracking --out run", "run: found a run; .* --resume run"),
+        (
+            "hept-train fit tracking --out run",
+            "run: found best.safetensors without a saved state",
+        ),
         ("hept-train fit --resume nowhere", "found no readable config.yaml"),
         ("hept-train fit --resume run", "found no resume.pt"),
         ("hept-train eval nowhere", "nowhere: found no such file or folder"),

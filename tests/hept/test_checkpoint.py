@@ -12,11 +12,10 @@ from hept.checkpoint import (
     build_network,
     find_periods,
     load_model,
-    load_resume_state,
-    save_resume_state,
     save_weights,
 )
 from hept.config import load_config
+from hept.training.saved_state import read_state, write_state
 
 FEATURES = (
     ModelInput("eta", shift=0.5, spread=2.0, standardise=True),
@@ -71,11 +70,11 @@ def test_nothing_there_is_one_line(tmp_path):
 
 
 def test_a_damaged_resume_state_is_one_line(tmp_path):
-    save_resume_state(tmp_path / "resume.pt", {"step": 3})
-    assert load_resume_state(tmp_path / "resume.pt") == {"step": 3}
+    write_state(tmp_path / "resume.pt", {"step": 3})
+    assert read_state(tmp_path / "resume.pt") == {"step": 3}
     (tmp_path / "resume.pt").write_bytes(b"PK nonsense")
     with pytest.raises(InputError, match="found a damaged state"):
-        load_resume_state(tmp_path / "resume.pt")
+        read_state(tmp_path / "resume.pt")
 
 
 def test_a_full_disk_leaves_the_old_checkpoint(saved, monkeypatch):
@@ -106,7 +105,7 @@ def test_weights_of_a_newer_version_are_refused_with_the_remedy(saved):
     network, path = saved
     card = ModelCard({}, "pairs", FEATURES, COORDS, "", 0, {})
     save_weights(path, network.state_dict(), replace(card, version=99))
-    with pytest.raises(InputError, match=r"found weights of version 99; expected at most 2.*upgrade hept"):
+    with pytest.raises(InputError, match=r"found weights of version 99; expected at most 3.*upgrade hept"):
         load_model(path)
 
 

@@ -99,3 +99,54 @@ def test_a_file_that_is_not_settings(tmp_path):
 def test_a_missing_key_is_named():
     with pytest.raises(InputError, match=r"found task = .*; expected field required"):
         check_config({"epochs": 2}, where="config.yaml")
+
+
+def test_a_seed_has_63_bits():
+    assert load_config("tracking-demo", [f"seed={2**63 - 1}"]).seed == 2**63 - 1
+    with pytest.raises(InputError, match=r"found seed = 9223372036854775808; expected input should be less"):
+        load_config("tracking-demo", [f"seed={2**63}"])
+
+
+def test_files_that_extend_themselves_or_each_other_are_one_line(tmp_path):
+    own, a, b = (tmp_path / f"{name}.yaml" for name in ("own", "a", "b"))
+    own.write_text(f"extends: {own}\n")
+    a.write_text(f"extends: {b}\n")
+    b.write_text(f"extends: {a}\n")
+    with pytest.raises(InputError, match=r"own.yaml: found a file that extends itself"):
+        load_config(str(own))
+    with pytest.raises(InputError, match=r"a.yaml: found files that extend each other"):
+        load_config(str(a))
+
+
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("task: " + "[" * 5000 + "]" * 5000, "nested deeper than 20 levels"),
+        ("task: " + "[" * 50 + "]" * 50, "nested deeper than 20 levels"),
+        (LAUGHS, "more than 10,000 values, aliases written out"),
+        ("a: &a [*a]", "nested deeper than 20 levels"),
+        ("a: &a [*a, *a]", "more than 10,000 values|nested deeper"),
+        ("seed: " + "9" * 5000, "Exceeds the limit"),
+        ("seed: 2024-99-99", "month must be in 1..12"),
+        ("seed: !!bool x", "x"),
+        ("seed: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
+        ("x" * 1_000_001, "1,000,001 characters"),
+    ],
+    ids=range(10),
+)
+def test_yaml_that_explodes_is_one_line(tmp_path, text, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=rf"mine.yaml: found .*({message})") as caught:
+        load_config(str(path))
+    assert len(str(caught.value).splitlines()) == 1
+    assert len(str(caught.value)) < 1000
+    if text.startswith(("task: ", "seed: ")):
+        key, _, value = text.partition(": ")
+        with pytest.raises(InputError, match=message):
+            load_config("tracking-demo", [f"{key}={value}"])

@@ -28,3 +28,16 @@ def test_short_curves_are_drawn_whole():
     recall = np.array([0.25, 0.5, 1.0])
     draw_precision_recall(panel, {"trained": (np.array([1.0, 0.5, 0.6]), recall)}, title="")
     np.testing.assert_array_equal(panel.lines[0].get_xdata(), recall)
+
+
+def test_curves_without_positives_are_left_out_and_the_panel_says_so():
+    _, (panel,) = new_figure()
+    nothing, unknown = np.zeros(0), np.full(3, np.nan)
+    draw_precision_recall(panel, {"empty": (nothing, nothing), "noise": (np.zeros(3), unknown)}, title="")
+    assert not panel.lines
+    assert [text.get_text() for text in panel.texts] == ["no curve: these events hold nothing to find"]
+    curve = np.array([0.5, 1.0])
+    _, (panel,) = new_figure()
+    draw_precision_recall(panel, {"empty": (nothing, nothing), "trained": (curve, curve)}, title="")
+    assert [line.get_label() for line in panel.lines] == ["trained"]
+    assert not panel.texts

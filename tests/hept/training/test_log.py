@@ -46,6 +46,6 @@ def test_rows_after_the_saved_step_are_forgotten(tmp_path):
         folder.append("steps", {"step": step, "loss": 1 / step})
     with (tmp_path / "steps.csv").open("a") as file:
         file.write("6,0.1")  # killed in the middle of a line
-    folder.forget_after(3)
+    folder.forget_after(step=3, epoch=1)
     assert [row["step"] for row in folder.read_rows("steps")] == ["1", "2", "3"]
     assert folder.read_rows("steps")[2]["loss"] == repr(1 / 3)

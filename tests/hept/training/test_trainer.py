@@ -10,9 +10,10 @@ from safetensors.torch import load_file
 
 from hepdata.errors import InputError, JobError
 from hepdata.schema import TRACKING
-from hept.checkpoint import load_model, load_resume_state
+from hept.checkpoint import load_model
 from hept.evaluation.evaluator import evaluate
 from hept.run_folder import BEST, LAST, RunFolder
+from hept.training.saved_state import read_state
 from hept.training.trainer import fit
 
 
@@ -54,6 +55,11 @@ def test_same_seed_same_losses_and_another_seed_others(tracking_dataset, small_c
     ]
     assert losses(runs[0]) == losses(runs[1])
     assert losses(runs[0]) != losses(runs[2])
+
+
+def test_the_largest_seed_trains(tracking_dataset, small_config, tmp_path):
+    config = small_config("tracking-demo", f"seed={2**63 - 1}", "epochs=1")
+    assert fit(config, tracking_dataset, tmp_path / "run").steps == 4
 
 
 def test_accumulated_batches_are_one_batch(tracking_dataset, small_config, tmp_path):
@@ -132,7 +138,7 @@ def test_ctrl_c_finishes_the_step_and_saves(tracking_dataset, small_config, tmp_
     stopped = fit(config, tracking_dataset, tmp_path / "stopped", progress=InterruptAfter(3))
     assert stopped.stopped == "interrupted"
     assert (stopped.steps, len(losses(stopped.run))) == (3, 3)
-    assert load_resume_state(stopped.run / "resume.pt")["position"]["step"] == 3
+    assert read_state(stopped.run / "resume.pt")["position"]["step"] == 3
     resumed = fit(config, tracking_dataset, tmp_path / "stopped", resume=True)
     assert losses(resumed.run) == losses(whole.run)
 
@@ -189,7 +195,7 @@ def test_early_stopping_and_time_limit(tracking_dataset, small_config, tmp_path)
 def test_saved_weights_are_those_of_the_average(tracking_dataset, small_config, tmp_path):
     changes = ("epochs=1", "ema_decay=0.999999")
     result = fit(small_config("tracking-demo", *changes), tracking_dataset, tmp_path / "run")
-    state = load_resume_state(result.run / "resume.pt")
+    state = read_state(result.run / "resume.pt")
     saved = load_file(result.run / LAST)
     name = "body.encoder.0.weight"
     assert not torch.equal(saved[name], state["network"][name])
@@ -256,11 +262,12 @@ def test_a_run_is_not_overwritten_and_not_resumed_with_other_data(
     tracking_dataset, make_dataset, small_config, tmp_path
 ):
     fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, tmp_path / "run")
-    with pytest.raises(InputError, match=r"found a run; expected a new folder; continue it with `resume="):
+    with pytest.raises(InputError, match=r"found a run with other settings \(epochs = 1, not 2\); expected"):
         fit(small_config(), tracking_dataset, tmp_path / "run")
     other = make_dataset(splits={"train": 1, "valid": 1, "test": 1})
-    with pytest.raises(InputError, match=r"expected the one that the run began with"):
-        fit(small_config(), other, tmp_path / "run", resume=True)
+    for resume in (False, True):
+        with pytest.raises(InputError, match=r"expected the one that the run began with"):
+            fit(small_config("tracking-demo", "epochs=1"), other, tmp_path / "run", resume=resume)
 
 
 def test_no_space_for_checkpoints_is_one_line(tracking_dataset, small_config, tmp_path):
@@ -273,10 +280,11 @@ def test_no_space_for_checkpoints_is_one_line(tracking_dataset, small_config, tm
 
 
 def test_nothing_to_resume_is_one_line(tracking_dataset, small_config, tmp_path):
-    with pytest.raises(InputError, match=r"found no readable run.json; expected a run folder made by"):
+    with pytest.raises(InputError, match=r"nothing: found no resume.pt; expected a run folder with a saved"):
         fit(small_config(), tracking_dataset, tmp_path / "nothing", resume=True)
     run = fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, tmp_path / "run").run
-    (run / "resume.pt").unlink()
+    for state in run.glob("resume*"):
+        state.unlink()
     with pytest.raises(InputError, match=r"found no resume.pt; expected a run folder with a saved state"):
         fit(small_config(), tracking_dataset, run, resume=True)
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from hept.checkpoint import load_resume_state
 from hept.run_folder import RunFolder
+from hept.training.saved_state import read_state
 from hept.training.trainer import fit
 
 SCRIPT = """
 import sys
 from pathlib import Path
 from hept.config import load_config
+from hept.training.saved_state import read_state
 from hept.training.trainer import fit
 
 {before}
@@ -30,7 +31,7 @@ all_reduce, count = Fabric.all_reduce, itertools.count(1)
 
 def exchange(fabric, *args, **settings):
     if fabric.global_rank == 0 and next(count) == {number}:
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
     return all_reduce(fabric, *args, **settings)
 
 Fabric.all_reduce = exchange
@@ -55,7 +56,7 @@ def test_two_processes_are_one_with_the_joined_batch(tracking_dataset, small_con
     process = start_two(small_config("tracking-demo", *changes, "batch_size=2"), tracking_dataset, two)
     assert process.wait(timeout=1200) == 0
     one = fit(small_config("tracking-demo", *changes, "batch_size=4"), tracking_dataset, tmp_path / "one").run
-    states = [load_resume_state(run / "resume.pt")["optimizer"]["state"] for run in (one, two)]
+    states = [read_state(run / "resume.pt")["optimizer"]["state"] for run in (one, two)]
     gradients = [torch.cat([entry["exp_avg"].flatten() for entry in state.values()]) for state in states]
     assert gradients[0].norm() > 0
     assert (gradients[0] - gradients[1]).norm() < 1e-5 * gradients[0].norm()
@@ -80,14 +81,14 @@ def test_a_bad_cloud_in_one_process_stops_both(make_dataset, small_config, tmp_p
 def test_an_interrupt_during_the_exchange_stops_both_after_the_next_step(
     tracking_dataset, small_config, tmp_path
 ):
-    # Ten steps. The fourth exchange of each asks all processes for interrupts;
-    # this interrupt comes after its flag was read.
+    # Ten epochs of one step. The fourth exchange of each asks all processes for interrupts, the fifth again
+    # after validation; this interrupt comes after its flag was read for the fifth of the second epoch.
     run = tmp_path / "run"
     config = small_config("tracking-demo", "epochs=10")
-    process = start_two(config, tracking_dataset, run, before=INTERRUPT_IN_EXCHANGE.format(number=8))
+    process = start_two(config, tracking_dataset, run, before=INTERRUPT_IN_EXCHANGE.format(number=10))
     try:
         assert process.wait(timeout=1200) == 0
     finally:
         process.kill()
     assert len(RunFolder(run).read_rows("steps")) == 3
-    assert load_resume_state(run / "resume.pt")["position"]["step"] == 3
+    assert read_state(run / "resume.pt")["position"]["step"] == 3
