@@ -12,6 +12,7 @@ from hepdata.storage.validate import validate_dataset
 
 from .frame import json_option, write_json
 from .progress import ProgressBar
+from .tables import print_lines
 
 MAX_SHOWN = 50
 
@@ -32,7 +33,7 @@ def command(dataset: str, json_path: Path | None) -> None:
         findings = validate_dataset(dataset, progress=progress)
     write_json(json_path, [asdict(finding) for finding in findings])
     for finding in findings[:MAX_SHOWN]:
-        click.echo(str(finding))
+        print_lines(str(finding))
     if len(findings) > MAX_SHOWN:
         click.echo(f"… and {len(findings) - MAX_SHOWN} more; --json FILE writes all")
     if findings:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
-from rich.console import Console
 
 from hepdata import __version__
 from hepdata.errors import HeptError, InputError, JobError, nearest_name
 
-errors = Console(stderr=True, soft_wrap=True)
+from .tables import SafeConsole
+
+errors = SafeConsole(stderr=True, soft_wrap=True)
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 

@@ -6,7 +6,6 @@ import sys
 import time
 from types import TracebackType
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -20,8 +19,9 @@ from rich.progress import (
 )
 
 from .progress_lines import Heartbeat, ProgressLines
+from .tables import SafeConsole
 
-console = Console(stderr=True)
+console = SafeConsole(stderr=True)
 
 
 class ProgressBar:

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-console = Console()
+from hepdata.plain_text import printable
+
+
+class SafeConsole(Console):
+    """Prints strings and tables without the control characters that a file may have put into them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Every string on its way to the terminal, those in tables too, comes through here."""
+        return super().render_str(printable(text), **options)
+
+
+console = SafeConsole()
+
+
+def print_lines(text: str) -> None:
+    """Print text as it is, without control characters."""
+    click.echo(printable(text))
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

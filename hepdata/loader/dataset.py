@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError, nearest_name
 from hepdata.loader.split import Split
 from hepdata.schema import Schema
-from hepdata.storage.manifest import MANIFEST_NAME, Manifest
+from hepdata.storage.manifest import Manifest
 from hepdata.storage.place import Place, open_place
 
 if TYPE_CHECKING:
@@ -88,4 +88,4 @@ def open_dataset(location: str | os.PathLike[str]) -> Dataset:
         InputError: There is no dataset, its manifest is damaged, or of a newer format.
     """
     place = open_place(location)
-    return Dataset(place, Manifest.parse(place.read_bytes(MANIFEST_NAME), place))
+    return Dataset(place, Manifest.read(location))

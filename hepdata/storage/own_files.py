@@ -1,6 +1,6 @@
 """Which files in a folder this program wrote: only those are ever removed.
 
-A folder in which a dataset grows carries a mark, `build.json`, from its first file until after its last rename.
+A folder in which a dataset grows carries a mark, `build.json`, from its first file to after its last rename.
 A folder without the mark belongs to somebody else, whatever its name.
 """
 
@@ -15,7 +15,7 @@ from hepdata.errors import InputError
 from hepdata.storage.atomic import disk_errors, write_atomically
 
 MARK = "build.json"
-_FINAL = r"(?:dataset\.json|build\.json|\w+-\d{5}-of-\d{5}\.parquet(?:\.json)?|\w+\.h5)"
+_FINAL = r"(?:dataset\.json|build\.json|[\w-]+-\d{5}-of-\d{5}\.parquet(?:\.json)?|[\w-]+\.h5)"
 _OWN = re.compile(rf"{_FINAL}|\.{_FINAL}(?:\.[0-9a-f]{{32}})?\.tmp")
 
 
