@@ -116,6 +116,13 @@ def _check_header(location: str) -> None:
     if is_url(location):
         return
     path = Path(location)
+    if path.exists() and not path.is_file():
+        raise InputError(
+            location,
+            found="a pipe, a device or a folder",
+            expected="a Delphes ROOT file on disk",
+            remedy="write the content to a file first",
+        )
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
