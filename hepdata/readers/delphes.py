@@ -206,11 +206,14 @@ def survey_tree(location: str) -> TreeSurvey:
     """
     with open_tree(location) as tree:
         try:
+            for branch in tree.branches:
+                if branch.num_entries != tree.num_entries:
+                    raise ValueError(f"{branch.name} has {branch.num_entries} of {tree.num_entries} entries")
             contents: dict[str, set[str]] = {}
             for name in tree.keys(recursive=True, full_paths=False):
-                branch, dot, leaf = name.partition(".")
+                collection, dot, leaf = name.partition(".")
                 if dot:
-                    contents.setdefault(branch, set()).add(leaf)
+                    contents.setdefault(collection, set()).add(leaf)
             classes = {
                 branch.name: str(branch.member("fClonesName", none_if_missing=True) or "")
                 for branch in tree.branches
