@@ -9,6 +9,7 @@ import click
 from hepdata import open_dataset
 
 from .frame import json_option, write_json
+from .tables import print_lines
 
 
 @click.command("info")
@@ -22,5 +23,5 @@ def command(dataset: str, json_path: Path | None) -> None:
       hept-data info tracking
     """
     info = open_dataset(dataset).info()
-    click.echo(str(info))
+    print_lines(str(info))
     write_json(json_path, info.as_dict())

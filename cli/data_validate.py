@@ -11,6 +11,7 @@ from hepdata.commands import validate
 from hepdata.errors import JobError
 
 from .frame import json_option, write_json
+from .tables import print_lines
 
 MAX_SHOWN = 50
 
@@ -30,7 +31,7 @@ def command(dataset: str, json_path: Path | None) -> None:
     findings = validate(dataset, progress=True)
     write_json(json_path, [asdict(finding) for finding in findings])
     for finding in findings[:MAX_SHOWN]:
-        click.echo(str(finding))
+        print_lines(str(finding))
     if len(findings) > MAX_SHOWN:
         click.echo(f"… and {len(findings) - MAX_SHOWN} more; --json FILE writes all")
     if findings:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
-from rich.console import Console
 
 from hepdata import __version__
+from hepdata.console import SafeConsole
 from hepdata.errors import HeptError, InputError, JobError, nearest_name
 
 from .flags import name_flags
 
-errors = Console(stderr=True, soft_wrap=True)
+errors = SafeConsole(stderr=True, soft_wrap=True)
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
+import click
 from rich.table import Table
 
-console = Console()
+from hepdata.console import SafeConsole
+from hepdata.plain_text import printable
+
+console = SafeConsole()
+
+
+def print_lines(text: str) -> None:
+    """Print text as it is, without control characters."""
+    click.echo(printable(text))
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

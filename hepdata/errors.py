@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hepdata.plain_text import printable
+
 
 class HeptError(Exception):
     """A failure that a user can cause and mend.
@@ -24,11 +26,12 @@ class HeptError(Exception):
     exit_code = 1
 
     def __init__(self, where: object, *, found: str, expected: str, remedy: str) -> None:
-        self.where = str(where)
-        self.found = found
-        self.expected = expected
-        self.remedy = remedy
-        super().__init__(f"{self.where}: found {found}; expected {expected}; {remedy}")
+        # Names and values in messages come from files that anybody may have made.
+        self.where = printable(str(where))
+        self.found = printable(found)
+        self.expected = printable(expected)
+        self.remedy = printable(remedy)
+        super().__init__(f"{self.where}: found {self.found}; expected {self.expected}; {self.remedy}")
 
     def reworded(self, change: Callable[[str], str]) -> HeptError:
         """The same error in other words.

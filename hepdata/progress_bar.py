@@ -7,7 +7,6 @@ import time
 from importlib.util import find_spec
 from types import TracebackType
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -20,9 +19,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from hepdata.console import SafeConsole
 from hepdata.progress_lines import Heartbeat, ProgressLines
 
-console = Console(stderr=True)
+console = SafeConsole(stderr=True)
 
 
 class ProgressBar:

@@ -7,6 +7,7 @@ Axes: V events, P particles of all of them, N points of one cloud.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,17 @@ OTHER_NEUTRAL = 7
 
 _CLASS_OF = np.full(max(PID_CLASSES) + 2, OTHER_NEUTRAL, dtype=np.int32)
 _CLASS_OF[list(PID_CLASSES)] = list(PID_CLASSES.values())
-_REAL = ("eta", "phi", "px", "py", "pt", "energy", "rapidity")
+# Largest absolute value of what a detector measures, far beyond every collider; what lies outside is damage.
+_LIMITS = {
+    "eta": math.inf,
+    "phi": 100.0,
+    "px": 1e6,
+    "py": 1e6,
+    "pt": 1e6,
+    "energy": 1e7,
+    "rapidity": 100.0,
+    "charge": 100,
+}
 
 
 @dataclass(frozen=True)
@@ -104,16 +115,15 @@ def _order_points(
 
 
 def _find_impossible(table: ParticleTable, is_kept: NDArray[np.bool_], where: str) -> dict[int, HeptError]:
-    """Events with a kept particle that no detector measures: NaN, infinite values, negative pT."""
+    """Events with a kept particle that no detector measures: NaN, absurd or infinite values, negative pT."""
     problems: dict[int, HeptError] = {}
-    for name in _REAL:
+    for name, limit in _LIMITS.items():
         values = table.columns[name]
-        is_finite = np.isfinite(values)
-        if is_finite.all() and (name != "pt" or not (values < 0).any()):
+        # False for NaN, too.
+        is_possible = (values <= limit) & (values >= (0 if name == "pt" else -limit))
+        if is_possible.all():
             continue
-        bad = np.isnan(values) if name == "eta" else is_kept & ~is_finite
-        if name == "pt":
-            bad |= is_kept & (values < 0)
+        bad = np.isnan(values) if name == "eta" else is_kept & ~is_possible
         for particle in np.flatnonzero(bad):
             number = int(np.searchsorted(table.offsets, particle, side="right")) - 1
             entry = table.first + number
@@ -121,7 +131,7 @@ def _find_impossible(table: ParticleTable, is_kept: NDArray[np.bool_], where: st
                 problems[entry] = InputError(
                     f"{where}, entry {entry}",
                     found=f"{values[particle]} as {name} of particle {particle - table.offsets[number]}",
-                    expected="finite numbers, and no negative pt",
+                    expected=f"a number{' from 0' if name == 'pt' else ''} up to {limit:g}",
                     remedy="make the file again, or leave such events out with `on_error='skip'`",
                 )
     return problems

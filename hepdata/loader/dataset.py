@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError, nearest_name
 from hepdata.loader.split import Split
 from hepdata.schema import Schema
-from hepdata.storage.manifest import MANIFEST_NAME, Manifest
+from hepdata.storage.manifest import Manifest
 from hepdata.storage.place import Place, open_place
 
 if TYPE_CHECKING:
@@ -98,4 +98,4 @@ def open_dataset(location: DatasetLike) -> Dataset:
     if isinstance(location, Dataset):
         return location
     place = open_place(location)
-    return Dataset(place, Manifest.parse(place.read_bytes(MANIFEST_NAME), place))
+    return Dataset(place, Manifest.read(location))

@@ -6,7 +6,6 @@ In: an `EventSource` (raw files and what to make of them); out: a finished datas
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,13 +18,15 @@ from hepdata.pipeline.event import EventRef, EventSource
 from hepdata.pipeline.identity import Identity, found_aside, identify
 from hepdata.pipeline.shard import NO_POINTS, OnError, ShardJob, ShardNote, read_note
 from hepdata.pipeline.split import SplitRule, plan_shards
-from hepdata.pipeline.staging import discard, finished_build, sign_staging, staged, staging_of
+from hepdata.pipeline.staging import finished_build, staged, staging_of
 from hepdata.progress import Progress, Silent
-from hepdata.storage.finish import finish_dataset
+from hepdata.storage.finish import finish_dataset, sweep_mark
 from hepdata.storage.lock import lock_output, sweep_lock
 from hepdata.storage.manifest import FileFormat, Manifest, ShardRecord, SkippedEvent, SourceFile
+from hepdata.storage.own_files import mark_folder, remove_own
 from hepdata.storage.parquet import write_shard
 from hepdata.storage.place import open_place
+from hepdata.storage.replace import check_replaceable, replaced_of
 from hepdata.storage.upload import check_output, local_folder
 
 __all__ = [
@@ -107,7 +108,8 @@ def build_dataset(
         on_error: "stop" at an event that cannot be used, or "skip" and record it.
         events_per_shard: Fixed shard size; chosen from the number of events where None.
         splits: Training, validation and test; 80/10/10 where None.
-        overwrite: Remove a dataset, or unfinished build, of another configuration that is in the way.
+        overwrite: Replace a dataset, or unfinished build, of another configuration; the old dataset stays
+            until the new one is whole.
         progress: Listener.
 
     Raises:
@@ -125,9 +127,8 @@ def build_dataset(
     is_local = open_place(out).is_local
     build = "" if is_local else find(listener).fingerprint
     with local_folder(out, listener, build=build) as folder:
-        folder = Path(os.path.abspath(folder))  # noqa: PTH100 (a symbolic link keeps its own name)
         jobs = [ShardJob(plan, staging_of(folder), on_error) for plan in plans]
-        make = partial(_make_dataset, source, folder, jobs, file_format, rule, chosen, listener)
+        make = partial(_make_dataset, source, folder, jobs, file_format, rule, chosen, listener, overwrite)
         summary = _make_or_continue(folder, rule, find, make, overwrite, listener)
     return summary if is_local else replace(summary, out=os.fspath(out))
 
@@ -141,22 +142,30 @@ def _make_or_continue(
     listener: Progress,
 ) -> BuildSummary:
     staging = staging_of(out)
-    if not (out.exists() or staging.exists()):
+    if replaced_of(out).exists():
+        # An earlier run was killed while it put its dataset in the place of this one.
+        with lock_output(out, is_replaced=True):
+            pass
+    if overwrite:
+        check_replaceable(out)
+    if not (out.exists() or staging.exists() or staging.is_symlink()):
         # Nothing to continue and nothing to compare with: the checksums may come later.
         with (
             lock_output(out),
             staged(staging),
-            found_aside(find, lambda found: sign_staging(staging, found.fingerprint)) as wait,
+            found_aside(find, lambda found: mark_folder(staging, found.fingerprint)) as wait,
         ):
             return make(wait)
     identity = find(listener)
     done = None if overwrite and not _is_same(out, identity) else finished_build(out, identity.fingerprint)
     if done is not None:
         sweep_lock(out)
+        sweep_mark(out)
         return _summarise(out, done, rule, n_resumed=0, was_finished=True)
-    if overwrite:
-        discard(out)
-    with lock_output(out), staged(staging, identity.fingerprint):
+    with (
+        lock_output(out, is_replaced=overwrite),
+        staged(staging, identity.fingerprint, is_discarded=overwrite),
+    ):
         return make(lambda _: identity)
 
 
@@ -168,6 +177,7 @@ def _make_dataset(
     rule: SplitRule,
     engine: Engine,
     progress: Progress,
+    overwrite: bool,
     wait_for_identity: Callable[[Progress], Identity],
 ) -> BuildSummary:
     notes, n_resumed = _run_jobs(source, jobs, engine, progress)
@@ -185,6 +195,7 @@ def _make_dataset(
         sources=identity.sources,
         skipped=[entry for job in jobs for entry in notes[job.plan.name].skipped],
         file_format=file_format,
+        is_replaced=overwrite,
     )
     return _summarise(out, manifest, rule, n_resumed=n_resumed, was_finished=False)
 
@@ -213,7 +224,7 @@ def _collect_records(
     filled = [record for _, record in records if record.rows]
     if not filled:
         # Nothing to continue from: the same command would find the same.
-        shutil.rmtree(jobs[0].staging, ignore_errors=True)
+        remove_own(jobs[0].staging)
         raise _nothing_usable([entry for job in jobs for entry in notes[job.plan.name].skipped])
     splits: dict[str, list[ShardRecord]] = {}
     for job, record in records:

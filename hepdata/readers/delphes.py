@@ -116,6 +116,13 @@ def _check_header(location: str) -> None:
     if is_url(location):
         return
     path = Path(location)
+    if path.exists() and not path.is_file():
+        raise InputError(
+            location,
+            found="a pipe, a device or a folder",
+            expected="a Delphes ROOT file on disk",
+            remedy="write the content to a file first",
+        )
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -199,11 +206,14 @@ def survey_tree(location: str) -> TreeSurvey:
     """
     with open_tree(location) as tree:
         try:
+            for branch in tree.branches:
+                if branch.num_entries != tree.num_entries:
+                    raise ValueError(f"{branch.name} has {branch.num_entries} of {tree.num_entries} entries")
             contents: dict[str, set[str]] = {}
             for name in tree.keys(recursive=True, full_paths=False):
-                branch, dot, leaf = name.partition(".")
+                collection, dot, leaf = name.partition(".")
                 if dot:
-                    contents.setdefault(branch, set()).add(leaf)
+                    contents.setdefault(collection, set()).add(leaf)
             classes = {
                 branch.name: str(branch.member("fClonesName", none_if_missing=True) or "")
                 for branch in tree.branches

@@ -97,6 +97,9 @@ def read_range(
     """
     try:
         arrays = _read_arrays(tree, list_leaves(branches, labelled=labelled), start, stop)
+        lacking = [name for name, (offsets, _) in arrays.items() if len(offsets) != stop - start + 1]
+        if lacking:
+            raise ValueError(f"{lacking[0]} does not have all of the entries {start} to {stop}")
     except HeptError:
         raise
     except Exception as error:  # damaged baskets surface as whatever the decompressor or numpy raise

@@ -15,7 +15,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from hepdata.errors import HeptError
-from hepdata.readers.delphes import adopt_tree, close_tree, open_tree, release_tree
+from hepdata.readers.delphes import adopt_tree, close_tree, open_tree, release_tree, unreadable
 from hepdata.readers.delphes_branches import BranchMap
 from hepdata.readers.delphes_events import ParticleTable, list_leaves, read_range
 from hepdata.readers.delphes_files import name_of, version_of
@@ -61,14 +61,12 @@ class EventStream:
         )
         self._n_readings, self._is_given_up = 0, False
         try:
-            chosen, n_entries = self._thread.submit(self._find_branches).result()
+            per_entry, self._borders = self._thread.submit(self._measure_branches).result()
         except HeptError:
             self.close()
             raise
-        per_entry = max(sum(branch.uncompressed_bytes for branch in chosen) / n_entries, 1.0)
         self._most = max(int(step_bytes / per_entry / _TABLES_PER_STEP), 1)
         self._preferred = max(int(step_bytes / per_entry / _PREFERRED_PER_STEP), 1)
-        self._borders = _common_borders(chosen)
         self._kept: ParticleTable | None = None
 
     def read(self, start: int, stop: int) -> Iterator[ParticleTable | HeptError]:
@@ -117,11 +115,16 @@ class EventStream:
             if coming is not None:
                 coming[1].cancel()
 
-    def _find_branches(self) -> tuple[list[Any], int]:
+    def _measure_branches(self) -> tuple[float, list[int]]:
+        """Uncompressed bytes of an entry, and the entries at which a basket begins in every branch."""
         wanted = set(list_leaves(self.branches, labelled=self.labelled))
         with open_tree(self.location) as tree:
-            chosen = [branch for branch in tree.itervalues(recursive=True) if branch.name in wanted]
-            return chosen, max(int(tree.num_entries), 1)
+            try:
+                chosen = [branch for branch in tree.itervalues(recursive=True) if branch.name in wanted]
+                n_bytes = sum(branch.uncompressed_bytes for branch in chosen)
+                return max(n_bytes / max(int(tree.num_entries), 1), 1.0), _common_borders(chosen)
+            except Exception as error:  # uproot raises almost anything on offsets that make no sense
+                raise unreadable(name_of(self.location), error) from error
 
     def _begin(self, at: int, start: int, stop: int) -> tuple[tuple[int, int], Future[ParticleTable]] | None:
         """Let the thread read the table that holds entry `at` of [start, stop), if there is one to read."""

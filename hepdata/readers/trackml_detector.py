@@ -23,6 +23,7 @@ DETECTORS = TableFormat(
     name="detectors",
     columns=dict.fromkeys(_IDS, "int64") | dict.fromkeys(("cx", "cy", "cz", *_ROTATION, *_SIZES), "float64"),
     needed=(*_IDS, "cx", "cy", "cz", *_ROTATION, *_SIZES),
+    bounds=dict.fromkeys(("cx", "cy", "cz"), (-1e5, 1e5)) | dict.fromkeys(_SIZES, (-1e5, 1e5)),
 )
 
 

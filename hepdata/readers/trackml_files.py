@@ -63,6 +63,7 @@ class RawFile:
 
     def _read_raw(self) -> bytes:
         if self.container is None:
+            refuse_endless(Path(self.name))
             return Path(self.name).read_bytes()
         with zipfile.ZipFile(self.container) as archive:
             return archive.read(self.name)
@@ -93,7 +94,8 @@ def find_events(raw: Path) -> list[EventFiles]:
         match = _NAME.search(file.name)
         if match is None:
             continue
-        event_id, part = int(match[1]), match[2]
+        part = match[2]
+        event_id = _read_event_id(match[1], file)
         known = parts.setdefault(event_id, {})
         if part in known:
             raise InputError(
@@ -113,6 +115,21 @@ def find_events(raw: Path) -> list[EventFiles]:
     return [EventFiles(number, _stem(parts[number]), parts[number]) for number in sorted(parts)]
 
 
+def refuse_endless(path: Path) -> None:
+    """See that a path is no pipe, socket or device: reading one may never end.
+
+    Raises:
+        InputError: It is one.
+    """
+    if path.exists() and not path.is_file():
+        raise InputError(
+            path,
+            found="a pipe, a device or a folder",
+            expected="a file on disk",
+            remedy="write the content to a file first",
+        )
+
+
 def find_detectors(raw: Path) -> RawFile | None:
     """The detectors file that lies beside the events, where there is exactly one."""
     found = [file for file in _iterate_files(raw) if _DETECTORS.search(file.name)]
@@ -126,6 +143,7 @@ def checksum_files(files: list[Path]) -> list[tuple[int, str]]:
 
 
 def _checksum(path: Path) -> tuple[int, str]:
+    refuse_endless(path)
     try:
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -156,12 +174,25 @@ def _iterate_files(raw: Path) -> Iterator[RawFile]:
             ) from error
         yield from (RawFile(raw, name) for name in names if not name.startswith("__MACOSX/"))
     else:
+        refuse_endless(raw)
         raise InputError(
             raw,
             found="nothing at this path",
             expected="a folder or a zip of TrackML events",
             remedy="check the path",
         )
+
+
+def _read_event_id(digits: str, file: RawFile) -> int:
+    # More digits than an int64 has are not even converted: Python refuses thousands of them.
+    if len(digits.lstrip("0")) > 19 or int(digits[-19:]) >= 2**63:
+        raise InputError(
+            file,
+            found=f"the event number {digits[:30]}",
+            expected=f"at most {2**63 - 1}: it is stored as a 64-bit integer",
+            remedy="rename the files of the event",
+        )
+    return int(digits[-19:])
 
 
 def _stem(parts: Mapping[str, RawFile]) -> str:

@@ -32,12 +32,15 @@ class TableFormat:
     Attributes:
         columns: Name to numpy type, of all columns that a file must have.
         needed: Those that are read; the others are only required to be there.
+        bounds: Smallest and largest value of columns that are read, far beyond any detector: what lies
+            outside is damage.
         optional: Columns that some variants have.
     """
 
     name: str
     columns: Mapping[str, str]
     needed: tuple[str, ...]
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     optional: frozenset[str] = field(default=frozenset())
 
 
@@ -45,8 +48,8 @@ def read_table(file: RawFile, form: TableFormat) -> Columns:
     """Read and check one CSV file.
 
     Raises:
-        InputError: A column is missing, unknown or doubled, a line is ragged, or a value is absent, not a
-            number of its type, NaN or infinite.
+        InputError: A column is missing, unknown or doubled, a line is ragged or has no end, or a value is
+            absent, not a number of its type, NaN, infinite or out of bounds.
     """
     content = file.read()
     header = _read_header(file, content)
@@ -68,6 +71,13 @@ def read_table(file: RawFile, form: TableFormat) -> Columns:
         ) from error
     columns = {name: _finite_column(file, table, name) for name in form.needed}
     _check_characters(file, content)
+    _check_last_line(file, content)
+    for name, (lowest, highest) in form.bounds.items():
+        outside = np.flatnonzero((columns[name] < lowest) | (columns[name] > highest))
+        if len(outside):
+            row = int(outside[0])
+            expected = f"a number from {lowest} to {highest}"
+            raise _bad_value(file, name, row, f"{columns[name][row]}", expected)
     return columns
 
 
@@ -80,6 +90,18 @@ def _check_characters(file: RawFile, content: bytes) -> None:
             found=f"the character {strange[:1].decode(errors='replace')!r} among the numbers",
             expected="decimal numbers only",
             remedy="repair or download the file again",
+        )
+
+
+def _check_last_line(file: RawFile, content: bytes) -> None:
+    """Refuse a last line without an end: nothing tells 91 from the first digits of 912."""
+    if not content.endswith((b"\n", b"\r")):
+        last = content[-200:].rpartition(b"\n")[2].decode(errors="replace")
+        raise InputError(
+            file,
+            found=f"a last line without a line end ({last!r}): the file may be cut",
+            expected="a line end after every line",
+            remedy="copy or download the file again; if it is whole, add the line end",
         )
 
 
@@ -137,11 +159,13 @@ def _finite_column(file: RawFile, table: pa.Table, name: str) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def _bad_value(file: RawFile, name: str, row: int, found: str) -> InputError:
+def _bad_value(
+    file: RawFile, name: str, row: int, found: str, expected: str = "a finite number"
+) -> InputError:
     return InputError(
         f"{file}, column {name!r}, line {row + 2}",
         found=found,
-        expected="a finite number",
+        expected=expected,
         remedy="repair the line or leave the event out",
     )
 

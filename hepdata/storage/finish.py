@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hepdata.errors import InputError
+from hepdata.errors import HeptError, InputError
 from hepdata.schema import Schema
 from hepdata.storage.atomic import disk_errors, sync_folder
 from hepdata.storage.hdf5 import split_to_hdf5
@@ -22,8 +20,10 @@ from hepdata.storage.manifest import (
     SourceFile,
     make_manifest,
 )
+from hepdata.storage.own_files import MARK, mark_folder, refuse_foreign, remove_own
 from hepdata.storage.place import open_place
 from hepdata.storage.reader import read_shards
+from hepdata.storage.replace import check_replaceable, swap
 
 
 def finish_dataset(
@@ -36,26 +36,28 @@ def finish_dataset(
     sources: Sequence[SourceFile] = (),
     skipped: Sequence[SkippedEvent] = (),
     file_format: FileFormat = "parquet",
+    is_replaced: bool = False,
 ) -> Manifest:
     """Write the manifest into `staging` and rename the folder to `out`.
 
     Args:
         staging: Folder with every Parquet shard named in `splits`, on the same disk as `out`. Other files in
             it (notes of a resumable build) are removed.
-        out: The dataset's folder, which must not exist or be empty.
+        out: The dataset's folder, which must not exist or be empty, unless `is_replaced`.
         schema: Columns of every cloud.
         splits: Records of the shards, in order, for every split.
         configuration: The full configuration of the build.
         sources: Raw files.
         skipped: Events left out, with their reasons.
         file_format: "hdf5" turns the shards of each split into one HDF5 file.
+        is_replaced: Whether a dataset at `out` makes room for the new one.
 
     Raises:
-        InputError: A shard is missing, shards disagree about pairs, or `out` exists.
+        InputError: A shard is missing, shards disagree about pairs, or `out` is taken.
         JobError: The disk refuses.
     """
     _check_shards(staging, splits)
-    refuse_existing(out)
+    check_replaceable(out) if is_replaced else refuse_existing(out)
     if file_format == "hdf5":
         splits = _as_hdf5(staging, splits, schema)
     manifest = make_manifest(
@@ -67,35 +69,66 @@ def finish_dataset(
         skipped=skipped,
     )
     manifest.write(staging)
-    publish(staging, out, manifest)
+    publish(staging, out, manifest, is_replaced=is_replaced)
     return manifest
 
 
-def publish(staging: Path, out: Path, manifest: Manifest) -> None:
-    """Rename a complete staging folder to `out`, leaving behind what is not part of the dataset."""
-    wanted = {MANIFEST_NAME} | {shard.name for shards in manifest.splits.values() for shard in shards}
+def publish(staging: Path, out: Path, manifest: Manifest, *, is_replaced: bool = False) -> None:
+    """Give a complete staging folder the name `out`.
+
+    Args:
+        staging: The folder; what is not part of the dataset is removed.
+        out: The dataset's folder, which must not exist or be empty, unless `is_replaced`.
+        manifest: Of the dataset.
+        is_replaced: Whether a dataset at `out` makes room for the new one.
+
+    Raises:
+        InputError: One of the folders holds something that this program did not write.
+        JobError: The disk refuses.
+    """
+    wanted = {MARK, MANIFEST_NAME} | {shard.name for shards in manifest.splits.values() for shard in shards}
+    refuse_foreign(staging)
     with disk_errors(out):
         for path in staging.iterdir():
             if path.name not in wanted:
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+                path.unlink()
         sync_folder(staging)
-        if out.is_dir():
-            out.rmdir()
-        os.replace(staging, out)  # noqa: PTH105 (reads as what it is: the one atomic step)
-        sync_folder(out.parent)
+        if is_replaced and out.is_dir() and any(out.iterdir()):
+            swap(staging, out)
+        else:
+            if out.is_dir():
+                out.rmdir()
+            staging.rename(out)
+            sync_folder(out.parent)
+        sweep_mark(out)
+
+
+def sweep_mark(out: Path) -> None:
+    """Remove the mark of an unfinished dataset from a finished one: a kill may have left it."""
+    with suppress(OSError):
+        (out / MARK).unlink(missing_ok=True)
 
 
 @contextmanager
 def fresh_staging(out: Path) -> Iterator[Path]:
-    """An empty folder beside `out` for work that is not resumed; it is gone afterwards, whatever happens."""
+    """An empty folder beside `out` for work that is not resumed; it is gone afterwards, whatever happens.
+
+    Raises:
+        InputError: Something that this program did not write is in its place.
+        JobError: The disk refuses.
+    """
     staging = out.with_name(f".{out.name}.new")
+    if staging.exists() or staging.is_symlink():
+        remove_own(staging)
     with disk_errors(out):
-        shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
+    mark_folder(staging)
     try:
         yield staging
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        with suppress(HeptError):
+            if staging.exists():
+                remove_own(staging)
 
 
 def _as_hdf5(

@@ -20,7 +20,7 @@ from hepdata.storage.place import Place
 from hepdata.storage.reader import ROW_DTYPE, damaged, missing
 
 # What h5py raises for bytes that make no sense, depending on where they lie.
-H5_ERRORS = (OSError, EOFError, KeyError, ValueError, RuntimeError, TypeError, UnicodeDecodeError)
+H5_ERRORS = (OSError, EOFError, KeyError, ValueError, RuntimeError, TypeError, IndexError, AttributeError)
 
 
 class Hdf5Shard:
@@ -61,9 +61,11 @@ class Hdf5Shard:
         self._checksums = dict(zip(checksums.attrs["columns"], checksums[()].T, strict=True))
 
     def _read_column(self, row: int, name: str) -> NDArray[Any]:
-        begin, end = self._range(row, name)
         values = np.empty(0, self._dtypes[name])
         try:
+            begin, end = self._range(row, name)
+            if not 0 <= begin <= end <= len(self._datasets[name]):
+                raise ValueError
             if end > begin:
                 # h5py reads plain slices six times faster than `read_direct` does.
                 values = self._datasets[name][begin:end]

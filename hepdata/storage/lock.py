@@ -11,14 +11,19 @@ from filelock import FileLock, Timeout
 
 from hepdata.errors import InputError
 from hepdata.storage.atomic import disk_errors
+from hepdata.storage.replace import check_replaceable, recover
 
 
 @contextmanager
-def lock_output(out: Path) -> Iterator[None]:
-    """Hold the right to make `out` while the block runs.
+def lock_output(out: Path, *, is_replaced: bool = False) -> Iterator[None]:
+    """Hold the right to make `out` while the block runs; a replacement that was killed is finished or undone.
+
+    Args:
+        out: The dataset's folder.
+        is_replaced: Whether a dataset that is there may be replaced.
 
     Raises:
-        InputError: Another process holds it, or `out` exists.
+        InputError: Another process holds it, or `out` exists and is not to be, or cannot be, replaced.
         JobError: The folder of `out` cannot be written.
     """
     lock = _lock_of(out)
@@ -34,7 +39,8 @@ def lock_output(out: Path) -> Iterator[None]:
                 remedy="wait for it to end, or choose another output folder",
             ) from error
     try:
-        refuse_existing(out)
+        recover(out)
+        check_replaceable(out) if is_replaced else refuse_existing(out)
         yield
     finally:
         _remove(lock)

@@ -17,6 +17,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hepdata.errors import InputError
 from hepdata.schema import Column, ModelInput, Schema, Target
+from hepdata.storage.manifest_checks import (
+    MAX_MANIFEST_BYTES,
+    Count,
+    EventId,
+    Sha256,
+    ShardName,
+    SplitName,
+    find_problems,
+    find_schema_problem,
+)
 from hepdata.storage.old_schema import complete_schema
 from hepdata.storage.place import Place, open_place
 from hepdata.storage.statistics import Statistics, add_up
@@ -35,14 +45,14 @@ class SourceFile(_Record):
     """A raw file that the dataset was made of."""
 
     name: str
-    bytes: int
+    bytes: Count
     sha256: str
 
 
 class SkippedEvent(_Record):
     """An event that is not in the dataset, and why."""
 
-    event_id: int
+    event_id: EventId
     source: str
     reason: str
 
@@ -63,16 +73,16 @@ class ShardRecord(_Record):
         rows_per_part: In an HDF5 file, how its clouds lie in the shards of the same dataset in Parquet.
     """
 
-    name: str
-    rows: int
-    bytes: int
-    sha256: str
-    footer_bytes: int
-    footer_crc: int
+    name: ShardName
+    rows: Count
+    bytes: Count
+    sha256: Sha256
+    footer_bytes: Count
+    footer_crc: Count
     has_pairs: bool
-    event_ids: list[int]
+    event_ids: list[EventId]
     statistics: Statistics
-    rows_per_part: list[int] = []
+    rows_per_part: list[Count] = []
 
 
 class Manifest(_Record):
@@ -107,8 +117,8 @@ class Manifest(_Record):
     software: dict[str, str]
     sources: list[SourceFile]
     skipped: list[SkippedEvent]
-    totals: dict[str, Statistics]
-    splits: dict[str, list[ShardRecord]]
+    totals: dict[SplitName, Statistics]
+    splits: dict[SplitName, list[ShardRecord]]
 
     def as_schema(self) -> Schema:
         """Columns, features and coordinates as the rest of the package knows them."""
@@ -154,10 +164,10 @@ class Manifest(_Record):
             location: Folder or fsspec URL.
 
         Raises:
-            InputError: There is none, it is damaged, or of a newer format.
+            InputError: There is none, it is damaged, of a newer format, or says what no dataset can have.
         """
         place = open_place(location)
-        return cls.parse(place.read_bytes(MANIFEST_NAME), place)
+        return cls.parse(place.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES), place)
 
     @classmethod
     def parse(cls, text: bytes, place: Place) -> Manifest:
@@ -166,7 +176,7 @@ class Manifest(_Record):
         try:
             content = json.loads(text)
             version = content["format_version"]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise _damaged(where, f"text that is no manifest ({error})") from error
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise InputError(
@@ -178,10 +188,14 @@ class Manifest(_Record):
         if text != _sign(text[len(_sign(b"")) - 1 : -1]):
             raise _damaged(where, "a content that does not match its own checksum")
         try:
-            return cls.model_validate(content)
+            manifest = cls.model_validate(content)
         except ValidationError as error:
             problem = error.errors()[0]
             raise _damaged(where, f"an invalid manifest ({problem['loc']}: {problem['msg']})") from error
+        found = next(find_problems(manifest), None) or _find_schema_problem(manifest)
+        if found is not None:
+            raise _damaged(where, found)
+        return manifest
 
 
 def name_shard(split: str, number: int, total: int) -> str:
@@ -242,6 +256,14 @@ def _as_text(content: Mapping[str, object]) -> bytes:
 def _sign(body: bytes) -> bytes:
     """The manifest's text: first the checksum of everything that follows, so that no byte can change."""
     return b'{\n "checksum": "%s",%s\n' % (hashlib.sha256(body).hexdigest().encode(), body)
+
+
+def _find_schema_problem(manifest: Manifest) -> str | None:
+    try:
+        return find_schema_problem(manifest.as_schema())
+    except (ValueError, KeyError) as error:
+        # An old manifest, completed by the package's own schema, with inputs that do not fit it.
+        return f"inputs that do not fit their columns ({error})"
 
 
 def _damaged(where: str, found: str) -> InputError:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import shutil
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,7 @@ from hepdata.storage.hdf5 import Compression, Sizes, write_hdf5
 from hepdata.storage.lock import lock_output
 from hepdata.storage.manifest import SPLITS, Manifest, ShardRecord, make_manifest, name_shard
 from hepdata.storage.place import Place, open_place
-from hepdata.storage.reader import read_shards
+from hepdata.storage.reader import damaged, missing, read_shards
 from hepdata.storage.statistics import add_up
 from hepdata.storage.upload import local_folder
 
@@ -152,17 +152,28 @@ def _merge_parquet(parts: list[Part], split: str, staging: Path, listener: Progr
     merged = []
     for number, (place, shard) in enumerate(found):
         name = name_shard(split, number, len(found))
-        with (
-            place.open(shard.name) as source,
-            disk_errors(staging / name),
-            (staging / name).open("wb") as target,
-        ):
-            shutil.copyfileobj(source, target, 1 << 20)
-            target.flush()
-            os.fsync(target.fileno())
+        _copy_shard(place, shard, staging / name)
         merged.append(shard.model_copy(update={"name": name}))
         listener.advance()
     return merged
+
+
+def _copy_shard(place: Place, shard: ShardRecord, path: Path) -> None:
+    """Copy a file and compare it with the manifest on the way, so that damage is not passed on."""
+    try:
+        source = place.open(shard.name)
+    except FileNotFoundError as error:
+        raise missing(place.name_of(shard.name)) from error
+    digest = hashlib.sha256()
+    with source, disk_errors(path), path.open("wb") as target:
+        while block := source.read(1 << 20):
+            digest.update(block)
+            target.write(block)
+        target.flush()
+        os.fsync(target.fileno())
+        size = target.tell()
+    if (size, digest.hexdigest()) != (shard.bytes, shard.sha256):
+        raise damaged(place.name_of(shard.name), f"{size} bytes with another checksum than the manifest's")
 
 
 def _merge_hdf5(

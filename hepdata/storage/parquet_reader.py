@@ -46,11 +46,28 @@ class ParquetShard:
             raise damaged(self.where, f"{size} bytes instead of {shard.bytes}")
         if zlib.crc32(footer) != shard.footer_crc:
             raise damaged(self.where, "a footer that does not match its checksum")
-        self._metadata = pq.read_metadata(pa.BufferReader(footer))
-        self.rows = np.frombuffer(base64.b64decode(self._metadata.metadata[ROWS_KEY]), ROW_DTYPE)
         self._columns = {
             own.name: (i, np.dtype(own.dtype)) for i, own in enumerate(columns, start=len(SCALARS))
         }
+        try:
+            self._metadata = pq.read_metadata(pa.BufferReader(footer))
+            self.rows = np.frombuffer(base64.b64decode(self._metadata.metadata[ROWS_KEY]), ROW_DTYPE)
+            is_fitting = self._fits(columns, shard.rows)
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+            raise damaged(self.where, f"a footer that makes no sense ({error})") from error
+        if not is_fitting:
+            raise damaged(self.where, "other columns or rows than the manifest's")
+
+    def _fits(self, columns: Sequence[Column], n_rows: int) -> bool:
+        """Whether the file has the columns and rows of the manifest: they are found by their position."""
+        schema = self._metadata.schema
+        kinds = {"bool": "BOOLEAN", "int64": "INT64", "float32": "FLOAT", "float64": "DOUBLE"}
+        expected = [(own.name, kinds.get(own.dtype, "INT32")) for own in (*SCALARS, *columns)]
+        found = [schema.column(i) for i in range(len(schema))]
+        return (
+            n_rows == len(self.rows) == self._metadata.num_row_groups
+            and [(own.path.partition(".")[0], own.physical_type) for own in found] == expected
+        )
 
     def read(self, row: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """The named arrays of one cloud, each page checked."""

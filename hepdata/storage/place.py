@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hepdata.errors import InputError
@@ -43,15 +44,26 @@ class Place:
         system, path = self.find(name)
         return system.open(path, "rb")
 
-    def read_bytes(self, name: str) -> bytes:
+    def read_bytes(self, name: str, *, limit: int) -> bytes:
         """A whole small file.
 
+        Args:
+            name: Of the file.
+            limit: Bytes that it has at most.
+
         Raises:
-            InputError: No such dataset, or no way to read it.
+            InputError: No such dataset, no way to read it, or a file that is too large or never ends.
         """
+        if self.is_local and Path(self.location, name).exists() and not Path(self.location, name).is_file():
+            raise InputError(
+                self.name_of(name),
+                found="something that is no file",
+                expected="a dataset folder made by hept-data build",
+                remedy="check the path, or build the dataset first",
+            )
         try:
             with self.open(name) as file:
-                content: bytes = file.read()
+                content: bytes = file.read(limit + 1)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise InputError(
                 self.location,
@@ -66,6 +78,13 @@ class Place:
                 expected="a dataset folder, or its URL",
                 remedy="check address and permissions; a URL may need a package of its own for fsspec",
             ) from error
+        if len(content) > limit:
+            raise InputError(
+                self.name_of(name),
+                found=f"more than {limit:,} bytes",
+                expected=f"a {name} as hept-data writes it",
+                remedy="copy the file again from where it came, or build the dataset again",
+            )
         return content
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeInt
 
 from hepdata.cloud import PointCloud
 
@@ -30,10 +30,10 @@ class ColumnStatistics(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    minimum: float | None = None
-    maximum: float | None = None
-    total: float = 0.0
-    n_not_finite: int = 0
+    minimum: FiniteFloat | None = None
+    maximum: FiniteFloat | None = None
+    total: FiniteFloat = 0.0
+    n_not_finite: NonNegativeInt = 0
 
     def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
         return ColumnStatistics(
@@ -60,13 +60,13 @@ class Statistics(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    n_clouds: int = 0
-    n_points: int = 0
-    n_points_min: int | None = None
-    n_points_max: int | None = None
-    n_positives: int = 0
-    n_negatives: int = 0
-    counts: dict[str, int] = {}
+    n_clouds: NonNegativeInt = 0
+    n_points: NonNegativeInt = 0
+    n_points_min: NonNegativeInt | None = None
+    n_points_max: NonNegativeInt | None = None
+    n_positives: NonNegativeInt = 0
+    n_negatives: NonNegativeInt = 0
+    counts: dict[str, NonNegativeInt] = {}
     columns: dict[str, ColumnStatistics] = {}
 
     def __add__(self, other: Statistics) -> Statistics:

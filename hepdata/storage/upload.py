@@ -73,7 +73,7 @@ def local_folder(out: Location, progress: Progress, *, build: str = "") -> Itera
     check_output(out)
     place = open_place(out)
     if place.is_local:
-        yield Path(place.location)
+        yield _follow(Path(place.location))
         return
     # The same for every attempt. The variable TMPDIR chooses the disk.
     name = hashlib.sha256(f"{place.location} {build}".encode()).hexdigest()[:16]
@@ -83,6 +83,12 @@ def local_folder(out: Location, progress: Progress, *, build: str = "") -> Itera
     yield folder
     _upload(folder, place, progress)
     shutil.rmtree(folder)
+
+
+def _follow(out: Path) -> Path:
+    """The folder that a link stands for: its dataset grows beside it, on the same disk."""
+    # A link that leads nowhere keeps its own name, and is refused as something that exists.
+    return out.resolve() if out.is_dir() else Path(os.path.abspath(out))  # noqa: PTH100
 
 
 def _upload(folder: Path, place: Place, progress: Progress) -> None:

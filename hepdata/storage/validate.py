@@ -18,6 +18,7 @@ from hepdata.progress import Progress, Silent
 from hepdata.storage.cloud_checks import REBUILD, check_cloud
 from hepdata.storage.columns import arrow_schema, cloud_from, list_columns, name_cloud
 from hepdata.storage.manifest import MANIFEST_NAME, Manifest, ShardRecord
+from hepdata.storage.manifest_checks import MAX_MANIFEST_BYTES
 from hepdata.storage.place import Place, open_place
 from hepdata.storage.reader import open_shard
 from hepdata.storage.statistics import Statistics, add_up, count_cloud
@@ -70,7 +71,7 @@ def validate_dataset(location: str | os.PathLike[str], *, progress: Progress | N
         InputError: There is no dataset, or one of a newer format.
     """
     place = open_place(location)
-    text = place.read_bytes(MANIFEST_NAME)
+    text = place.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
     listener = progress or Silent()
     try:
         manifest = Manifest.parse(text, place)
@@ -92,11 +93,6 @@ def validate_dataset(location: str | os.PathLike[str], *, progress: Progress | N
 
 
 def _check_folder(place: Place, manifest: Manifest) -> Iterator[Finding]:
-    columns = {column.name for column in manifest.columns}
-    for kind in ("features", "coordinates"):
-        for entry in getattr(manifest, kind):
-            if entry.column not in columns:
-                yield Finding(MANIFEST_NAME, "", f"{kind} name the missing column {entry.column!r}", REBUILD)
     if place.is_local:
         listed = {shard.name for shards in manifest.splits.values() for shard in shards}
         for path in sorted(Path(place.location).iterdir()):

@@ -176,3 +176,30 @@ def test_outputs_are_urls_to_the_commands_too(tmp_path, make_dataset, monkeypatc
     assert (code, error.count("\n")) == (2, 1)
     assert "nonsense://bucket/b: found an address that cannot be used" in error
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_escapes_in_a_dataset_do_not_reach_the_terminal(tmp_path, make_dataset):
+    from hepdata.storage.manifest import MANIFEST_NAME, _as_text
+
+    evil = "\x1b]0;owned\x07\x1b[2J"
+    for name, first in (("a", 0), ("b", 50)):
+        make_dataset(tmp_path / name, first_event=first)
+        content = json.loads((tmp_path / name / MANIFEST_NAME).read_text())
+        content.pop("checksum")
+        content["columns"][3] |= {"meaning": evil, "unit": evil}
+        content |= {"task": f"tracking{evil}", "configuration": {"source": {evil: evil}}}
+        content["software"] = {evil: evil}
+        content["skipped"] = [{"event_id": 1, "source": evil, "reason": evil}]
+        (tmp_path / name / MANIFEST_NAME).write_bytes(_as_text(content))
+    for arguments in (
+        ("info", tmp_path / "a"),
+        ("validate", tmp_path / "a"),
+        ("convert", tmp_path / "a", tmp_path / "h5"),
+        ("merge", tmp_path / "a", tmp_path / "b", tmp_path / "c"),
+        ("export", tmp_path / "a", tmp_path / "pyg"),
+    ):
+        code, output, errors = hept_data(*arguments)
+        assert "Traceback" not in errors, errors
+        assert code in (0, 1, 2)
+        assert "\x1b" not in output + errors
+        assert "\x07" not in output + errors

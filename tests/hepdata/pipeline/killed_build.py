@@ -1,4 +1,4 @@
-"""A build that kills itself: `killed_build.py RAW OUT WORKERS WHEN`.
+"""A build that kills itself: `killed_build.py RAW OUT WORKERS WHEN [--overwrite]`.
 
 WHEN is "step:N" (before the N-th time that this process opens, makes, renames or removes something at OUT),
 "event:N" (after the N-th event) or "never"; with "never" the number of steps is printed.
@@ -52,11 +52,18 @@ class Listener:
 
 
 if __name__ == "__main__":
-    raw, out, workers, when = sys.argv[1:]
+    raw, out, workers, when, *flags = sys.argv[1:]
     kind, _, number = when.partition(":")
     counter = Counter(str(Path(out).parent), int(number) if kind == "step" else 0)
     sys.addaudithook(counter.hear)
     source = open_tracking(Path(raw), TRACKING_PRESETS["tracking-60k"])
     listener = Listener(int(number) if kind == "event" else -1)
-    build_dataset(source, Path(out), workers=int(workers), events_per_shard=2, progress=listener)
+    build_dataset(
+        source,
+        Path(out),
+        workers=int(workers),
+        events_per_shard=2,
+        overwrite="--overwrite" in flags,
+        progress=listener,
+    )
     sys.stdout.write(f"{counter.steps}\n")

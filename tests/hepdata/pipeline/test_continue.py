@@ -14,6 +14,7 @@ from hepdata.pipeline.staging import staging_of
 from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
 from hepdata.storage.lock import lock_output
 from hepdata.storage.manifest import Manifest
+from hepdata.storage.own_files import mark_folder
 
 SIXTY = TRACKING_PRESETS["tracking-60k"]
 
@@ -154,11 +155,11 @@ def test_shards_of_an_earlier_run_are_brought_to_the_disk(tracking_source, tmp_p
     assert {path.name for path in out.glob("*.parquet")} <= set(synced)
 
 
-def test_a_staging_folder_whose_notes_are_gone_is_begun_anew(tracking_source, tmp_path, same_bytes, listen):
+def test_a_staging_folder_that_was_never_signed_is_begun_anew(tracking_source, tmp_path, same_bytes, listen):
     out = tmp_path / "dataset"
     with pytest.raises(KeyboardInterrupt):
         build_dataset(tracking_source, out, progress=listen(stop_after=4))
-    (staging_of(out) / "build.json").unlink()
+    mark_folder(staging_of(out))
     assert build_dataset(tracking_source, out).n_resumed == 0
     same_bytes(out)
 

@@ -106,3 +106,14 @@ def test_a_folder_that_cannot_be_written(tracking_source, tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(JobError, match="cannot be written"):
         build_dataset(tracking_source, tmp_path / "dataset")
+
+
+def test_a_link_to_an_empty_folder_is_filled(tracking_source, tmp_path, same_bytes):
+    (tmp_path / "disk" / "set").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    link = tmp_path / "home" / "set"
+    link.symlink_to(tmp_path / "disk" / "set")
+    build_dataset(tracking_source, link)
+    same_bytes(tmp_path / "disk" / "set")
+    assert link.is_symlink()
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["set"]

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hepdata.errors import HeptError, InputError
+from hepdata.pipeline.pileup import PileupSource, with_changes
 from hepdata.readers.delphes import survey_tree
 from hepdata.readers.delphes_presets import choose_branches
 from hepdata.readers.delphes_stream import EventStream, _choose_range, stream_of
@@ -208,3 +209,25 @@ def test_a_forked_process_has_a_thread_of_its_own(pileup_file):
         signal.alarm(60)
         os._exit(0 if count() == expected else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_flipped_bit_in_the_number_of_entries_of_a_branch(write_delphes, make_particles):
+    """The member that uproot compares with the baskets: found by its value, changed in every branch."""
+    n_events = 1237
+    path = Path(write_delphes({"PF": [make_particles(3, seed) for seed in range(n_events)]}))
+    content = path.read_bytes()
+    count = n_events.to_bytes(8, "big")
+    refusals = 0
+    at = content.find(count)
+    while at >= 0:
+        damaged = bytearray(content)
+        damaged[at + 2] ^= 0x80
+        path.write_bytes(damaged)
+        try:
+            source = PileupSource.open([str(path)], with_changes("pileup-10k"))
+            for _, answer in source.read_clouds(source.list_events()[:3]):
+                refusals += isinstance(answer, HeptError)
+        except HeptError:
+            refusals += 1
+        at = content.find(count, at + 1)
+    assert refusals > 10

@@ -109,7 +109,28 @@ def test_a_particle_without_record(trackml_copy, edit_csv):
 
 def test_a_negative_particle_id(trackml_copy, edit_csv):
     edit_csv(part(trackml_copy, "truth"), lambda table: table.assign(particle_id=-table.particle_id))
-    with pytest.raises(InputError, match=r"particle_id -\d+; expected 0 for noise"):
+    with pytest.raises(
+        InputError, match=r"column 'particle_id', line \d+: found -\d+; expected a number from 0"
+    ):
+        read_first(trackml_copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value"),
+    [
+        ("hits", "x", 1e30),
+        ("cells", "value", -0.5),
+        ("cells", "ch0", 9_000_000_000),
+        ("cells", "ch1", -3),
+        ("particles", "px", 1e12),
+    ],
+)
+def test_absurd_values(trackml_copy, edit_csv, name, column, value):
+    def spoil(table):
+        return table.assign(**{column: [value, *table[column][1:]]})
+
+    edit_csv(part(trackml_copy, name), spoil)
+    with pytest.raises(InputError, match=rf"column '{column}', line 2: found .*; expected a number from"):
         read_first(trackml_copy)
 
 
@@ -122,5 +143,5 @@ def test_numbers_out_of_range(trackml_copy, edit_csv, column, value):
         return table
 
     edit_csv(part(trackml_copy, "hits"), spoil)
-    with pytest.raises(InputError, match=f"{column} {value}; expected a number from 0"):
+    with pytest.raises(InputError, match=f"'{column}', line 2: found {value}; expected a number from 0"):
         read_first(trackml_copy)

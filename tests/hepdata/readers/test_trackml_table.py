@@ -78,3 +78,21 @@ def test_messages_stay_on_one_short_line(read):
         read("id,x,unread\n" + "1,2\n" * 1000 + "x" * 5000)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 700
+
+
+@pytest.mark.parametrize("text", ["id,x,unread\n1,2,3\n4,5,67", "id,x,unread\n1,2,3"])
+def test_a_last_line_without_an_end_may_be_cut(read, text):
+    with pytest.raises(InputError, match=r"a last line without a line end .*: the file may be cut"):
+        read(text)
+
+
+@pytest.mark.parametrize(("x", "is_inside"), [("-5", True), ("7.5", True), ("7.6", False), ("-1e30", False)])
+def test_values_have_bounds(tmp_path, x, is_inside):
+    path = tmp_path / "sample.csv"
+    path.write_text(f"id,x,unread\n1,0,0\n2,{x},0\n")
+    form = TableFormat("sample", FORM.columns, FORM.needed, bounds={"x": (-5, 7.5)})
+    if is_inside:
+        assert read_table(RawFile(None, str(path)), form)["x"][1] == float(x)
+    else:
+        with pytest.raises(InputError, match=r"'x', line 3: found .*; expected a number from -5 to 7.5"):
+            read_table(RawFile(None, str(path)), form)

@@ -303,8 +303,17 @@ def test_a_writer_killed_anywhere_leaves_no_dataset(tmp_path):
 
 def test_staging_is_removed_whatever_happens(tmp_path):
     with pytest.raises(RuntimeError, match="stop"), fresh_staging(tmp_path / "out") as staging:
-        fail_after((staging / "x").write_bytes(b""))
+        fail_after((staging / "train.h5").write_bytes(b""))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "train.h5"])
+def test_a_foreign_folder_with_the_name_of_a_staging_folder_is_kept(tmp_path, name):
+    (tmp_path / ".out.new").mkdir()
+    (tmp_path / ".out.new" / name).write_text("years of work")
+    with pytest.raises(InputError, match=rf"\.out\.new: found '{name}'"), fresh_staging(tmp_path / "out"):
+        pass
+    assert (tmp_path / ".out.new" / name).read_text() == "years of work"
 
 
 def test_finishing_needs_every_shard(tmp_path, make_cloud):
@@ -333,12 +342,22 @@ def test_finishing_refuses_mixed_pairs(tmp_path, make_cloud):
 
 def test_finishing_removes_notes(tmp_path, make_cloud):
     staging = tmp_path / "staging"
-    (staging / "notes").mkdir(parents=True)
-    (staging / "progress.json").write_text("{}")
+    staging.mkdir()
     record = write_shard(staging / "train-00000-of-00001.parquet", [make_cloud("pileup")], PILEUP)
+    (staging / f"{record.name}.json").write_text("{}")
     finish_dataset(staging, tmp_path / "out", schema=PILEUP, splits={"train": [record]}, configuration={})
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [MANIFEST_NAME, record.name]
     assert not staging.exists()
+
+
+def test_finishing_keeps_what_it_did_not_write(tmp_path, make_cloud):
+    staging = tmp_path / "staging"
+    staging.mkdir()
+    record = write_shard(staging / "train-00000-of-00001.parquet", [make_cloud("pileup")], PILEUP)
+    (staging / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match=r"'thesis.tex', which no build writes"):
+        finish_dataset(staging, tmp_path / "out", schema=PILEUP, splits={"train": [record]}, configuration={})
+    assert (staging / "thesis.tex").read_text() == "years of work"
 
 
 def test_a_moved_dataset_opens(tmp_path, make_dataset):

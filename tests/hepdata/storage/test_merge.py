@@ -88,3 +88,25 @@ def test_copied_shards_keep_their_version(tmp_path, make_dataset):
         make_dataset(tmp_path / name, first_event=first)
         rewrite(tmp_path / name, format_version=2)
     assert merge_datasets([tmp_path / "a", tmp_path / "b"], tmp_path / "c").format_version == 2
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "hdf5"])
+def test_damage_is_not_copied(tmp_path, make_dataset, file_format):
+    make_dataset(tmp_path / "a", file_format=file_format)
+    make_dataset(tmp_path / "b", file_format=file_format, first_event=50)
+    path = next(path for path in sorted((tmp_path / "b").iterdir()) if path.name.startswith("train"))
+    content = bytearray(path.read_bytes())
+    eta = open_dataset(tmp_path / "b")["train"][0].columns["eta"].tobytes()
+    content[content.index(eta) + 5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"b/{path.name}: found .*(another checksum|damaged bytes)"):
+        merge_datasets([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_a_missing_file_is_named(tmp_path, make_dataset):
+    make_dataset(tmp_path / "a")
+    make_dataset(tmp_path / "b", first_event=50)
+    (tmp_path / "b" / "valid-00000-of-00001.parquet").unlink()
+    with pytest.raises(InputError, match=r"b/valid-00000-of-00001\.parquet: found no such file"):
+        merge_datasets([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
