@@ -230,7 +230,7 @@ def find_states(folder: Path) -> list[Path]:
             folder,
             found=f"no {RESUME}",
             expected="a run folder with a saved state",
-            remedy="start the run without --resume",
+            remedy="start the run without `resume`",
         )
     return found
 

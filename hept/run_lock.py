@@ -69,5 +69,5 @@ def _refusal(run: Path, path: Path, holder: str) -> InputError:
         run,
         found=f"another training at work on it ({holder or 'which does not say who it is'})",
         expected="one writer of a run",
-        remedy=f"wait for it to end, or choose another --out; if that process is gone, remove {path}",
+        remedy=f"wait for it to end, or choose another `out`; if that process is gone, remove {path}",
     )

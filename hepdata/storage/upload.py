@@ -31,7 +31,7 @@ def check_output(out: Location, *, overwrite: bool = False) -> None:
     if overwrite:
         raise InputError(
             place.location,
-            found="--overwrite with a URL",
+            found="`overwrite=True` with a URL",
             expected="a local folder to replace, or a URL without a dataset",
             remedy="remove the dataset there first, or choose another URL",
         )
