@@ -93,8 +93,7 @@ def run() -> list[Ratio]:
     """Spilled bytes and shared memory of the worst kernel on an A100 and on an H100."""
     ratios = []
     for capability in GOALS:
-        kernels = [kernel for sizes in (PUBLISHED, LIFTED) for kernel in compile_attention(sizes, capability)]
-        kernels += [compile_keys(PUBLISHED, capability), compile_loss(capability)]
+        kernels = [kernel for _, kernel in compile_all(capability)]
         spilled = max(kernels, key=lambda kernel: kernel.spilled)
         shared = max(kernels, key=lambda kernel: kernel.shared)
         most = SHARED_KIB[capability][0]
@@ -107,19 +106,24 @@ def run() -> list[Ratio]:
     return ratios
 
 
+def compile_all(capability: int) -> list[tuple[str, Compiled]]:
+    """All kernels for one kind of GPU, with the number of places where there are any."""
+    of_places = [
+        (str(sizes.P), kernel)
+        for sizes in (PUBLISHED, LIFTED)
+        for kernel in compile_attention(sizes, capability)
+    ]
+    return [*of_places, ("", compile_keys(PUBLISHED, capability)), ("", compile_loss(capability))]
+
+
 def show() -> None:
     """Print what each kernel needs on each kind of GPU."""
     table = Table("kernel", "GPU", "P", "registers", "spilled B", "shared KiB", "occupancy")
-    for sizes in (PUBLISHED, LIFTED):
-        for capability in SHARED_KIB:
-            for kernel in compile_attention(sizes, capability):
-                numbers = (
-                    str(sizes.P),
-                    str(kernel.registers),
-                    str(kernel.spilled),
-                    f"{kernel.shared / 1024:.1f}",
-                )
-                table.add_row(kernel.name, f"sm_{capability}", *numbers, f"{kernel.occupancy:.0%}")
+    for capability in SHARED_KIB:
+        for n_places, kernel in compile_all(capability):
+            numbers = kernel.registers, kernel.spilled, round(kernel.shared / 1024, 1)
+            share = f"{kernel.occupancy:.0%}"
+            table.add_row(kernel.name, f"sm_{capability}", n_places, *map(str, numbers), share)
     Console(width=110).print(table)
 
 

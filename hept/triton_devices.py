@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from contextlib import AbstractContextManager
 from functools import cache
 
 import torch
@@ -36,3 +37,8 @@ def can_run(*tensors: Tensor | None) -> bool:
     is_there = device.type == "cuda" or (device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
     is_float = all(each.dtype == torch.float32 for each in given)
     return is_there and is_float and has_triton() and find_capability(device) >= OLDEST_CAPABILITY
+
+
+def launch_beside(tensor: Tensor) -> AbstractContextManager[None]:
+    """Launch on the tensor's device: Triton takes the current one, which may be another."""
+    return torch.cuda.device_of(tensor)  # type: ignore[no-untyped-call]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from hept.triton_devices import launch_beside
+
 # Points of a program.
 CHUNK = 512
 # Sizes of buckets are rounded after the product, as torch does.
@@ -46,18 +48,19 @@ def _compute(
     n_heads, n_tables, n_points = query_hash.shape
     keys = _shape(query_hash)
     inputs = query_hash, key_hash, rank, shift if shift is not None else rank, regions, cloud, sizes
-    make_keys[-(-n_points // CHUNK), n_tables * n_heads](
-        *(each.contiguous() for each in inputs),
-        keys,
-        n_points,
-        len(sizes),
-        H=n_heads,
-        C=n_tables,
-        A=len(rank),
-        T=CHUNK,
-        HAS_SHIFT=shift is not None,
-        **OPTIONS,
-    )
+    with launch_beside(query_hash):
+        make_keys[-(-n_points // CHUNK), n_tables * n_heads](
+            *(each.contiguous() for each in inputs),
+            keys,
+            n_points,
+            len(sizes),
+            H=n_heads,
+            C=n_tables,
+            A=len(rank),
+            T=CHUNK,
+            HAS_SHIFT=shift is not None,
+            **OPTIONS,
+        )
     return keys
 
 

@@ -26,7 +26,7 @@ from hept.attention.triton_launch import (
     pad,
 )
 from hept.attention.triton_traffic import count_backward, count_forward
-from hept.triton_devices import can_run, has_triton
+from hept.triton_devices import can_run, has_triton, launch_beside
 
 
 def can_attend(rows: Rows) -> bool:
@@ -107,6 +107,19 @@ def prepare(kernel: Any, launch: Launch, rows: Rows, layout: Layout) -> Callable
     return partial(kernel[find_grid(sizes, layout.blocks.position.shape[0], launch)], **options)
 
 
+def _on_device(compute: Callable[..., None]) -> Callable[..., None]:
+    """The same, launched on the device of the rows."""
+
+    def run(rows: Rows, *others: Any) -> None:
+        with launch_beside(rows.query):
+            compute(rows, *others)
+
+    return run
+
+
 _attend = define_attention(
-    "triton_attention", compute_forward, compute_backward, traffic=(count_forward, count_backward)
+    "triton_attention",
+    _on_device(compute_forward),
+    _on_device(compute_backward),
+    traffic=(count_forward, count_backward),
 )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hept.traffic import Traffic, register_traffic
+from hept.triton_devices import launch_beside
 
 # Pairs that a program takes at a time.
 CHUNK = 64
@@ -47,19 +48,20 @@ def _compute(
     loss, grad = x.new_empty(n_points), x.new_zeros(n_points, dim, dtype=torch.int64)
     rows = positive_ptr, positive_idx, negative_ptr, negative_idx, particle, weight
     n_clouds = len(offsets) - 1 if offsets is not None else 0
-    add_anchors[n_points,](
-        *(each.contiguous() for each in (x, *rows, offsets if offsets is not None else positive_ptr)),
-        loss,
-        grad,
-        seed,
-        fraction,
-        tau,
-        n_clouds,
-        PUBLISHED=published,
-        WITH_DRAWS=offsets is not None,
-        **find_constants(dim, n_clouds),
-        **OPTIONS,
-    )
+    with launch_beside(x):
+        add_anchors[n_points,](
+            *(each.contiguous() for each in (x, *rows, offsets if offsets is not None else positive_ptr)),
+            loss,
+            grad,
+            seed,
+            fraction,
+            tau,
+            n_clouds,
+            PUBLISHED=published,
+            WITH_DRAWS=offsets is not None,
+            **find_constants(dim, n_clouds),
+            **OPTIONS,
+        )
     return loss, grad
 
 
