@@ -85,3 +85,12 @@ def test_a_name_from_the_owner_file_cannot_steer_the_terminal(tmp_path):
     with lock_run(tmp_path / "run", tell=lines.append):
         pass
     assert lines[0].isprintable()
+
+
+def test_two_writers_in_one_process_are_two(tmp_path):
+    with (
+        lock_run(tmp_path / "run", tell=print),
+        pytest.raises(InputError, match=rf"process {os.getpid()} on"),
+        lock_run(tmp_path / "run", tell=print),
+    ):
+        pass

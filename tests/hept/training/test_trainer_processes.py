@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from hept.run_folder import RunFolder
+from hept.run_lock import lock_run
 from hept.training.saved_state import read_state
 from hept.training.trainer import fit
 
@@ -92,3 +93,13 @@ def test_an_interrupt_during_the_exchange_stops_both_after_the_next_step(
         process.kill()
     assert len(RunFolder(run).read_rows("steps")) == 3
     assert read_state(run / "resume.pt")["position"]["step"] == 3
+
+
+def test_both_processes_hear_that_another_training_has_the_folder(tracking_dataset, small_config, tmp_path):
+    run = tmp_path / "run"
+    with lock_run(run, tell=print):
+        process = start_two(small_config(), tracking_dataset, run)
+        _, errors = process.communicate(timeout=300)
+    assert process.returncode != 0
+    assert f"found another training at work on it (process {os.getpid()} on" in errors
+    assert not run.exists()
