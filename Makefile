@@ -13,7 +13,7 @@ STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-real check bench clean
+.PHONY: help setup demo test test-slow test-real check bench faults clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ check: setup  ## style (ruff), types (mypy strict), direction of imports (import
 
 bench: setup  ## side-by-side ratios against literal implementations of the published procedure
 	$(BIN)/python -m benchmarks
+
+faults: setup  ## kills, damaged files, full disks and rivals by the thousand: what was tried, what survived
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults
 
 clean:  ## remove the environment, caches and what the demo made
 	rm -rf $(VENV) demo bench-results build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info hept/attention/_native.*.so
