@@ -53,7 +53,7 @@ class _Seen:
 
     split_of_event: dict[int, str] = field(default_factory=dict)
     clouds: dict[tuple[int, int], str] = field(default_factory=dict)
-    contents: dict[bytes, str] = field(default_factory=dict)
+    contents: dict[bytes, tuple[int, str]] = field(default_factory=dict)
     counts: dict[str, list[Statistics]] = field(default_factory=dict)
 
 
@@ -180,11 +180,10 @@ def _check_repetition(cloud: PointCloud, split: str, shard: ShardRecord, seen: _
     seen.clouds[key] = shard.name
     if cloud.n_points and {"eta", "phi"} <= set(cloud.columns):
         content = hashlib.sha256(cloud.eta.tobytes() + cloud.phi.tobytes()).digest()
-        if content in seen.contents:
-            yield Finding(
-                shard.name, name, f"the same points as {seen.contents[content]}", "remove one source"
-            )
-        seen.contents.setdefault(content, f"{name} in {shard.name}")
+        event_id, other = seen.contents.setdefault(content, (cloud.event_id, f"{name} in {shard.name}"))
+        # Sectors of one event overlap: where all its points lie in the overlap, two have the same.
+        if event_id != cloud.event_id:
+            yield Finding(shard.name, name, f"the same points as {other}", "remove one source")
 
 
 def _check_arrow_schema(place: Place, manifest: Manifest, shard: ShardRecord) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from hepdata.errors import InputError
 from hepdata.pipeline.identity import Identity, found_aside
 from hepdata.pipeline.run import build_dataset
 from hepdata.pipeline.staging import staging_of
+from hepdata.storage.own_files import is_marked, read_mark
 
 FOUND = Identity({"a": 1}, [], "f" * 64)
 
@@ -89,7 +90,7 @@ def test_a_build_is_done_before_its_checksums_and_the_same(tracking_source, tmp_
     class Release(Listener):
         def finish(self):
             # All shards are written, and nothing says yet whose they are.
-            signed.append((staging_of(out) / "build.json").exists())
+            signed.append(read_mark(staging_of(out)) is not None)
             source.may_end.set()
 
     signed = []
@@ -110,7 +111,8 @@ def test_a_build_that_is_stopped_before_its_checksums_begins_anew(tracking_sourc
     with pytest.raises(KeyboardInterrupt):
         build_dataset(source, out, progress=Stop())
     assert list(staging_of(out).glob("*.parquet.json"))
-    assert not (staging_of(out) / "build.json").exists()
+    assert is_marked(staging_of(out))
+    assert read_mark(staging_of(out)) is None
     assert build_dataset(tracking_source, out).n_resumed == 0
     same_bytes(out)
 

@@ -106,7 +106,7 @@ def test_a_dataset_at_a_url_is_never_replaced(workplace, tracking_source, make_d
     build_dataset(tracking_source, "memory://tracks")
     with pytest.raises(InputError, match="memory://tracks: found a dataset that already exists"):
         build_dataset(tracking_source, "memory://tracks")
-    with pytest.raises(InputError, match="memory://tracks: found --overwrite with a URL"):
+    with pytest.raises(InputError, match="memory://tracks: found `overwrite=True` with a URL"):
         build_dataset(tracking_source, "memory://tracks", overwrite=True)
     make_dataset(workplace / "a")
     with pytest.raises(InputError, match="memory://tracks: found a dataset that already exists"):

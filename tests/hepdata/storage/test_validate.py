@@ -1,6 +1,7 @@
 """Validation finds what was spoiled, and says where."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -221,3 +222,9 @@ def test_pair_lists_against_points(clean_cloud):
     texts = [text for text, _ in check_cloud(exchanged, 20)]
     assert any("positive pairs of different particles" in text for text in texts)
     assert any("negative pairs of the same particle" in text for text in texts)
+
+
+def test_sectors_of_one_event_may_hold_the_same_points(store, clean_cloud):
+    first = clean_cloud("pileup")
+    again = replace(first, sector=first.sector + 1)
+    assert problems_of(store("pileup", train=[first, again])) == []
