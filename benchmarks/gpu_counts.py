@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 
-from benchmarks.stand_in import load_stand_in
+from benchmarks.stand_in import end_process, load_stand_in
 
 if __name__ == "__main__":
     load_stand_in(sys.argv[1])
@@ -92,3 +92,4 @@ def _describe(counter: TrafficCounter) -> dict[str, float]:
 
 if __name__ == "__main__":
     print(json.dumps(count_all()))
+    end_process()

@@ -62,7 +62,7 @@ def test_compiled_code_gives_the_same_numbers(backend):
 # Reading a value of a fake tensor (a host synchronisation) raises.
 RUN_FAKE = """
 import sys
-from benchmarks.stand_in import load_stand_in
+from benchmarks.stand_in import end_process, load_stand_in
 load_stand_in(sys.argv[1])
 import torch
 from torch._dynamo.testing import CompileCounter
@@ -130,6 +130,7 @@ with FakeTensorMode():
     loss.backward()
     assert x.grad.shape == x.shape
 print("passed")
+end_process()
 """
 
 
