@@ -1,12 +1,15 @@
 """A build that kills itself: `killed_build.py RAW OUT WORKERS WHEN [--overwrite]`.
 
 WHEN is "step:N" (before the N-th time that this process opens, makes, renames or removes something at OUT),
-"event:N" (after the N-th event) or "never"; with "never" the number of steps is printed.
+"event:N" (after the N-th event), "wait:N" (print a line after the N-th event and wait for a signal) or "never";
+with "never" the number of steps is printed.
 """
 
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from hepdata.pipeline.run import build_dataset
@@ -17,6 +20,13 @@ STEPS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait_for_signal() -> None:
+    sys.stdout.write("waiting\n")
+    sys.stdout.flush()
+    while True:
+        time.sleep(0.05)
 
 
 class Counter:
@@ -36,8 +46,8 @@ class Counter:
 class Listener:
     """Counts events."""
 
-    def __init__(self, last: int) -> None:
-        self.last = last
+    def __init__(self, last: int, act: Callable[[], None]) -> None:
+        self.last, self.act = last, act
 
     def start(self, description: str, total: int, unit: str, *, done: int = 0) -> None:
         pass
@@ -45,7 +55,7 @@ class Listener:
     def advance(self, steps: int = 1, note: str = "") -> None:
         self.last -= steps
         if self.last == 0:
-            die()
+            self.act()
 
     def finish(self) -> None:
         pass
@@ -57,7 +67,9 @@ if __name__ == "__main__":
     counter = Counter(str(Path(out).parent), int(number) if kind == "step" else 0)
     sys.addaudithook(counter.hear)
     source = open_tracking(Path(raw), TRACKING_PRESETS["tracking-60k"])
-    listener = Listener(int(number) if kind == "event" else -1)
+    listener = Listener(
+        int(number) if kind in ("event", "wait") else -1, wait_for_signal if kind == "wait" else die
+    )
     build_dataset(
         source,
         Path(out),
