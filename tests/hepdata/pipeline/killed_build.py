@@ -1,8 +1,8 @@
 """A build that kills itself: `killed_build.py RAW OUT WORKERS WHEN [--overwrite]`.
 
 WHEN is "step:N" (before the N-th time that this process opens, makes, renames or removes something at OUT),
-"event:N" (after the N-th event), "wait:N" (print a line after the N-th event and wait for a signal) or "never";
-with "never" the number of steps is printed.
+"event:N" (after the N-th event), "wait:N" (print a line after the N-th event and wait for a signal) or
+"never"; with "never" the number of steps is printed.
 """
 
 import os
