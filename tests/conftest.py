@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 # How long an example takes depends on what else the machine does.
 settings.register_profile("without a clock", deadline=None)
 settings.load_profile("without a clock")
+
+# A shell that starts the tests in the background, or nohup, has signals ignored that tests send to themselves.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 # The number of threads is in the last digits of a training; it must not depend on what else the machine does.
 os.environ.setdefault("HEPT_THREADS", "1")
