@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 settings.register_profile("without a clock", deadline=None)
 settings.load_profile("without a clock")
 
-# A shell that starts the tests in the background, or nohup, has signals ignored that tests send to themselves.
+# A shell that runs the tests in the background, or nohup, ignores signals that tests send to themselves.
 for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, _handler)
