@@ -21,7 +21,7 @@ help:  ## list the targets
 setup: $(STAMP)  ## make .venv with everything in it; does nothing when up to date
 
 # The second installation keeps the torch of the first, whatever it is.
-$(STAMP): pyproject.toml constraints.txt hept/attention/native.cpp hept/attention/native_blocks.h
+$(STAMP): pyproject.toml constraints.txt hept/attention/kernels/native.cpp hept/attention/kernels/native_blocks.h
 	@"$(PYTHON)" -c '$(is_new)' 2>/dev/null || { \
 	  echo "error: PYTHON: found $(if $(PYTHON),$(PYTHON) missing or too old,none that fits on PATH);" \
 	    "expected Python 3.11 or newer; install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 2; }
@@ -57,5 +57,5 @@ faults: setup  ## kills, damaged files, full disks and rivals by the thousand: w
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults
 
 clean:  ## remove the environment, caches and what the demo made
-	rm -rf $(VENV) demo bench-results build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info hept/attention/_native.*.so
+	rm -rf $(VENV) demo bench-results build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info hept/attention/kernels/_native.*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

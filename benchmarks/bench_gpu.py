@@ -1,6 +1,6 @@
 """What a forward pass and a training step cost a GPU at 60,000 points, counted without one.
 
-Ours beside the authors' steps; one dispatched operator is one launch, see `hept.traffic`.
+Ours beside the authors' steps; one dispatched operator is one launch, see `hept.devices.traffic`.
 """
 
 from __future__ import annotations

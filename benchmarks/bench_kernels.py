@@ -12,23 +12,23 @@ from rich.table import Table
 
 from benchmarks.ahead import SHARED_KIB, Compiled, compile_kernel
 from benchmarks.ratio import Ratio
-from hept.attention import triton_blocks, triton_keys
-from hept.attention.sort_keys import CHUNK, OPTIONS
-from hept.attention.triton_launch import (
+from hept.attention.kernels import triton_blocks, triton_keys
+from hept.attention.kernels.triton_launch import (
     BACKWARD_KEY,
     BACKWARD_QUERY,
     FORWARD,
     START,
     Sizes,
 )
+from hept.attention.kernels.triton_sort import CHUNK, OPTIONS
 from hept.losses import fused, triton_pairs
 
 # The published model, and the same with two angles as points on a circle.
 PUBLISHED = Sizes(H=8, M=24, V=24, P=6, S=100)
 LIFTED = replace(PUBLISHED, P=8)
 GOALS = 80, 90
-ROWS = "query", "key", "value", "place", "out", "total", "grad", "d_sums", "d_total"
-GRADIENTS = "d_query", "d_key", "d_value", "d_place"
+ROWS = "query", "key", "value", "coords", "out", "total", "grad", "d_sums", "d_total"
+GRADIENTS = "d_query", "d_key", "d_value", "d_coords"
 TYPES = dict.fromkeys((*ROWS, *GRADIENTS), "*fp32") | {
     "query_order": "*i32",
     "key_order": "*i32",
@@ -107,23 +107,23 @@ def run() -> list[Ratio]:
 
 
 def compile_all(capability: int) -> list[tuple[str, Compiled]]:
-    """All kernels for one kind of GPU, with the number of places where there are any."""
-    of_places = [
+    """All kernels for one kind of GPU, with the number of coordinates where there are any."""
+    of_coords = [
         (str(sizes.P), kernel)
         for sizes in (PUBLISHED, LIFTED)
         for kernel in compile_attention(sizes, capability)
     ]
-    return [*of_places, ("", compile_keys(PUBLISHED, capability)), ("", compile_loss(capability))]
+    return [*of_coords, ("", compile_keys(PUBLISHED, capability)), ("", compile_loss(capability))]
 
 
 def show() -> None:
     """Print what each kernel needs on each kind of GPU."""
     table = Table("kernel", "GPU", "P", "registers", "spilled B", "shared KiB", "occupancy")
     for capability in SHARED_KIB:
-        for n_places, kernel in compile_all(capability):
+        for n_coords, kernel in compile_all(capability):
             numbers = kernel.registers, kernel.spilled, round(kernel.shared / 1024, 1)
             share = f"{kernel.occupancy:.0%}"
-            table.add_row(kernel.name, f"sm_{capability}", n_places, *map(str, numbers), share)
+            table.add_row(kernel.name, f"sm_{capability}", n_coords, *map(str, numbers), share)
     Console(width=110).print(table)
 
 

@@ -52,8 +52,8 @@ from hepdata.progress import Silent
 from hepdata.simulate.trackml_files import FIRST_EVENT, simulate_files
 from hepdata.storage.columns import PAIR_NAMES
 from hepdata.storage.convert import convert_dataset
-from hept.config import load_config
-from hept.run_folder import RunFolder
+from hept.runs.folder import RunFolder
+from hept.settings.config import load_config
 from hept.training.trainer import fit
 
 N_EVENTS = 2  # of ten sectors each

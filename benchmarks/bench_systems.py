@@ -9,9 +9,9 @@ import torch
 
 from benchmarks.ratio import Ratio, seconds
 from hept.attention.clouds import Clouds
-from hept.systems.frame import Frame
-from hept.systems.neighbors import find_neighbors
-from hept.systems.registry import build_model
+from hept.paper.systems.frame import Frame
+from hept.paper.systems.neighbors import find_neighbors
+from hept.paper.systems.registry import build_model
 
 N_POINTS = 10_000
 # Full attention keeps all pairs of eight heads: half a gigabyte here, three at ten thousand.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.ratio import Ratio, seconds
-from hept.theory.draws import measure_lsh
-from hept.theory.experiment import ExperimentConfig, search_width
-from hept.theory.square import count_distances, draw_square
+from hept.paper.theory.draws import measure_lsh
+from hept.paper.theory.experiment import ExperimentConfig, search_width
+from hept.paper.theory.square import count_distances, draw_square
 
 N_DRAWN = 6
 

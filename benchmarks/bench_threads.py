@@ -21,7 +21,7 @@ from benchmarks import bench_loss, bench_model
 from benchmarks.ratio import Ratio
 from benchmarks.turns import time_in_turns
 from hepdata.openmp import SPIN
-from hept.threads import choose_threads, use_threads
+from hept.devices.threads import choose_threads, use_threads
 
 N_POINTS = 6_000
 LOADS = (0, 1, 2)

@@ -22,9 +22,10 @@ from torch.func import functional_call
 
 from benchmarks import published_model
 from hepdata.loader.batch import PairTensors
-from hept import HEPT, triton_devices
+from hept import HEPT
+from hept.devices import triton_support
+from hept.devices.traffic import TrafficCounter
 from hept.losses import RandomNegatives, info_nce, number_particles
-from hept.traffic import TrafficCounter
 
 N_POINTS, N_POSITIVES, N_NEGATIVES = 60_000, 10, 256
 
@@ -32,7 +33,7 @@ N_POINTS, N_POSITIVES, N_NEGATIVES = 60_000, 10, 256
 def count_all() -> dict[str, dict[str, float]]:
     """Forward pass and training step, ours and the literal ones."""
     # Fake tensors run no kernel, so that Triton need not be there.
-    triton_devices.has_triton = lambda: True
+    triton_support.has_triton = lambda: True
     torch.manual_seed(0)
     model, literal = HEPT(15, 6, 12), published_model.draw_state()
     with FakeTensorMode(), torch.device("cuda"):

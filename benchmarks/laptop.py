@@ -17,10 +17,10 @@ import torch
 
 from hepdata.loader.dataset import Dataset, open_dataset
 from hepdata.progress_bar import ProgressBar
-from hept.config import load_config
 from hept.evaluation.evaluator import evaluate
 from hept.metrics import average_precision_at_k, classify
 from hept.metrics.puppi import weigh_puppi
+from hept.settings.config import load_config
 from hept.training.trainer import fit
 from hept_cli import data
 from hept_cli.tables import print_table

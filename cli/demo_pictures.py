@@ -13,14 +13,14 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.pictures.canvas import new_figure, save_figure, share_view
 from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
-from hept.checkpoint import TrainedModel
-from hept.dataset_checks import find_target
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.evaluator import embed, open_split
 from hept.evaluation.tuning import load_clustering
 from hept.metrics.classification import Classification, classify
-from hept.pictures import draw_loss, draw_precision_recall
-from hept.run_folder import RunFolder
+from hept.model.dataset_checks import find_target
+from hept.model.trained import TrainedModel
+from hept.report.pictures import draw_loss, draw_precision_recall
+from hept.runs.folder import RunFolder
 
 _SHOWN_PT = 0.5
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hept.comparison.compare import compare
+from hept.paper.comparison.compare import compare
 
 from .frame import json_option, threads_option, write_json
 from .tables import console, print_table
@@ -90,7 +90,7 @@ def command(
         progress=True,
     )
     # Imported after all checks: torch takes seconds.
-    from hept.comparison.report import format_cell
+    from hept.paper.comparison.report import format_cell
 
     made, findings, paths = compared.tables, compared.findings, compared.files
     for table in made:

@@ -59,7 +59,7 @@ def command(
     ):
         _run(line)
     # Imported here, since torch takes seconds.
-    from hept.threads import choose_threads, use_threads
+    from hept.devices.threads import choose_threads, use_threads
 
     with use_threads(choose_threads(threads)):
         _show(out, json_path, begun)
@@ -88,8 +88,9 @@ def _run(line: str) -> None:
 
 def _show(out: Path, json_path: Path | None, begun: float) -> None:
     from hepdata import open_dataset
-    from hept.checkpoint import forget_training, load_model
     from hept.evaluation.evaluator import evaluate
+    from hept.model.trained import forget_training
+    from hept.model.weights import load_model
 
     from .demo_pictures import draw_demo
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from hept.model_cost import describe
-from hept.settings_table import list_settings, read_setting
+from hept.model.cost import describe
+from hept.settings.table import list_settings, read_setting
 
 from .frame import json_option, write_json
 from .tables import console, print_table
@@ -37,7 +37,7 @@ def command(model: str, points: tuple[int, ...], settings: tuple[str, ...], json
     """
     found = describe(model, points=points, settings=settings)
     # Imported after all checks: torch takes seconds.
-    from hept.attention.native import count_lanes
+    from hept.attention.kernels.native import count_lanes
 
     rows: list[tuple[object, ...]] = [
         ("numbers in the weights", found.parameters),

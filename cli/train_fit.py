@@ -9,7 +9,7 @@ import click
 
 import hepdata
 import hept
-from hept.run import Run
+from hept.runs.run import Run
 
 from .frame import json_option, threads_option, write_json
 from .tables import console, print_table
@@ -21,7 +21,7 @@ class _FitCommand(click.Command):
     """Lists the presets below its help, read from their files when the help is asked for."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        from hept.preset_choice import describe_presets
+        from hept.settings.preset_choice import describe_presets
 
         with formatter.section("Presets"):
             formatter.write_dl(
@@ -33,13 +33,13 @@ class _FitCommand(click.Command):
 
 
 def _complete_preset(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    from hept.config import list_presets
+    from hept.settings.config import list_presets
 
     return [name for name in list_presets() if name.startswith(incomplete)]
 
 
 def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    from hept.systems.catalog import NAMES
+    from hept.paper.systems.catalog import NAMES
 
     return [name for name in NAMES if name.startswith(incomplete)]
 

@@ -20,7 +20,7 @@ def command(json_path: Path | None) -> None:
     Example:
       hept-train presets
     """
-    from hept.preset_choice import describe_presets
+    from hept.settings.preset_choice import describe_presets
 
     cards = describe_presets()
     rows = [(card.name, card.points, card.device.upper(), card.epochs) for card in cards]

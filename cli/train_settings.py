@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from hept.settings_table import Setting, list_settings
+from hept.settings.table import Setting, list_settings
 
 from .frame import json_option, write_json
 from .tables import console, print_table
 
 
 def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    from hept.settings import list_keys
+    from hept.settings.fields import list_keys
 
     return [key for key in list_keys() if key.startswith(incomplete)]
 

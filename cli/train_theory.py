@@ -15,7 +15,7 @@ from .frame import json_option, write_json
 from .tables import console, print_table
 
 if TYPE_CHECKING:
-    from hept.theory.experiment import ExperimentResult
+    from hept.paper.theory.experiment import ExperimentResult
 
 
 @click.command(
@@ -48,9 +48,9 @@ def command(
     best ones, checks the lemmas behind the analysis, and writes theory.png and theory.csv to OUT.
     """
     from hepdata.pictures.canvas import save_figure
-    from hept.theory.checks import check_lemmas
-    from hept.theory.experiment import ExperimentConfig, run_experiment
-    from hept.theory.picture import draw_tradeoff, write_csv
+    from hept.paper.theory.checks import check_lemmas
+    from hept.paper.theory.experiment import ExperimentConfig, run_experiment
+    from hept.paper.theory.picture import draw_tradeoff, write_csv
 
     config = ExperimentConfig.quick() if quick else ExperimentConfig()
     config = dataclasses.replace(
@@ -88,7 +88,7 @@ def command(
 
 
 def _print_best(result: ExperimentResult) -> None:
-    from hept.theory.experiment import METHODS
+    from hept.paper.theory.experiment import METHODS
 
     by_budget: dict[float, dict[str, str]] = {}
     for one in result.best:

@@ -107,7 +107,7 @@ class Target:
 
     Attributes:
         objective: Name of the objective. "pairs": points with the same label belong together, 0 belongs to
-            nothing. "classification": the label is yes or no. `hept.objective` lists them.
+            nothing. "classification": the label is yes or no. `hept.objectives.objective` lists them.
         label: Column of the truth.
         selection: Boolean column of the points that count in loss and figures of merit; None: all count
             (pairs: all with a label other than 0).
@@ -116,7 +116,7 @@ class Target:
         point_id: Column by which a point is found again in its source.
         label_names: What points without and with a label are called.
         scored: Which points count, in words.
-        figures: Names of further figures of merit; `hept.objective` lists them.
+        figures: Names of further figures of merit; `hept.objectives.objective` lists them.
     """
 
     objective: str

@@ -39,16 +39,17 @@ from hepdata.openmp import limit_spinning
 
 if TYPE_CHECKING:
     from hept.attention.clouds import Clouds
-    from hept.attention.layer import HEPTAttention
-    from hept.checkpoint import TrainedModel, load_model
+    from hept.attention.definition import HEPTAttention
     from hept.commands import evaluate, fit, predict, tune_clustering, write_report
-    from hept.comparison.compare import compare
-    from hept.model import HEPT
-    from hept.model_cost import describe
-    from hept.preset_choice import describe_presets
-    from hept.published import load_published
-    from hept.run import Run, open_run
-    from hept.settings_table import list_settings
+    from hept.model.cost import describe
+    from hept.model.published_weights import load_published
+    from hept.model.trained import TrainedModel
+    from hept.model.transformer import HEPT
+    from hept.model.weights import load_model
+    from hept.paper.comparison.compare import compare
+    from hept.runs.run import Run, open_run
+    from hept.settings.preset_choice import describe_presets
+    from hept.settings.table import list_settings
 
 # Nothing here has loaded torch yet.
 limit_spinning()
@@ -74,20 +75,20 @@ __all__ = [
 ]
 
 _MODULES = {
-    "HEPT": "hept.model",
+    "HEPT": "hept.model.transformer",
     "Clouds": "hept.attention.clouds",
-    "HEPTAttention": "hept.attention.layer",
-    "Run": "hept.run",
-    "TrainedModel": "hept.checkpoint",
-    "compare": "hept.comparison.compare",
-    "describe": "hept.model_cost",
-    "describe_presets": "hept.preset_choice",
+    "HEPTAttention": "hept.attention.definition",
+    "Run": "hept.runs.run",
+    "TrainedModel": "hept.model.trained",
+    "compare": "hept.paper.comparison.compare",
+    "describe": "hept.model.cost",
+    "describe_presets": "hept.settings.preset_choice",
     "evaluate": "hept.commands",
     "fit": "hept.commands",
-    "list_settings": "hept.settings_table",
-    "load_model": "hept.checkpoint",
-    "load_published": "hept.published",
-    "open_run": "hept.run",
+    "list_settings": "hept.settings.table",
+    "load_model": "hept.model.weights",
+    "load_published": "hept.model.published_weights",
+    "open_run": "hept.runs.run",
     "predict": "hept.commands",
     "tune_clustering": "hept.commands",
     "write_report": "hept.commands",

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.progress import ProgressChoice, listen
-from hept.config import Settings
-from hept.dataset_checks import check_split
-from hept.run import Run, no_such_run, open_run
-from hept.run_folder import find_weights
-from hept.run_plan import plan_resume, plan_run
+from hept.model.dataset_checks import check_split
+from hept.runs.folder import find_weights
+from hept.runs.plan import plan_resume, plan_run
+from hept.runs.run import Run, no_such_run, open_run
+from hept.settings.config import Settings
 
 if TYPE_CHECKING:
-    from hept.checkpoint import ModelLike
     from hept.evaluation.clustering import Clustering, Method
     from hept.evaluation.predictor import Prediction
     from hept.evaluation.tuning import Trial
+    from hept.model.trained import ModelLike
 
 PathLike = str | os.PathLike[str]
 
@@ -125,10 +125,10 @@ def evaluate(
         InputError: No weights, no dataset, model and dataset do not fit, or the split is empty.
     """
     opened = open_inputs(model, dataset, split)
-    from hept.checkpoint import load_model
+    from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import evaluator
     from hept.evaluation.reconstruction import reconstruct
-    from hept.threads import choose_threads, use_threads
+    from hept.model.weights import load_model
 
     trained = load_model(model)
     clustering = _find_clustering(trained.source)
@@ -169,10 +169,10 @@ def predict(
         JobError: The file cannot be written.
     """
     opened = open_inputs(model, dataset, split)
-    from hept.checkpoint import load_model
+    from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import predictor
     from hept.evaluation.clustering import Clustering
-    from hept.threads import choose_threads, use_threads
+    from hept.model.weights import load_model
 
     trained = load_model(model)
     tuned = _find_clustering(trained.source)
@@ -218,9 +218,9 @@ def tune_clustering(
         InputError: Not a model that embeds, or the dataset does not fit.
     """
     opened = open_inputs(run, dataset, split)
-    from hept.checkpoint import load_model
+    from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import tuning
-    from hept.threads import choose_threads, use_threads
+    from hept.model.weights import load_model
 
     trained = load_model(run)
     with use_threads(choose_threads(threads)), listen(progress) as listener:
@@ -258,8 +258,8 @@ def write_report(
     opened = open_inputs(run, dataset, split)
     if split is None:
         split = "test" if "test" in opened.splits and len(opened["test"]) else "valid"
+    from hept.devices.threads import choose_threads, use_threads
     from hept.report import write
-    from hept.threads import choose_threads, use_threads
 
     with use_threads(choose_threads(threads)), listen(progress) as listener:
         return write.write_report(Path(run), opened, split=split, n_events=events, progress=listener)

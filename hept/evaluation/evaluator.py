@@ -11,10 +11,11 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
-from hept.checkpoint import ModelLike, TrainedModel, load_model
-from hept.dataset_checks import check_fit, check_labels, check_split, check_task, find_target
-from hept.memory import memory_errors
-from hept.objective import Objective, make_objective
+from hept.devices.memory import memory_errors
+from hept.model.dataset_checks import check_fit, check_labels, check_split, check_task, find_target
+from hept.model.trained import ModelLike, TrainedModel
+from hept.model.weights import load_model
+from hept.objectives.objective import Objective, make_objective
 
 
 def evaluate(

@@ -19,10 +19,10 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress, Silent
 from hepdata.storage.atomic import write_atomically
-from hept.checkpoint import TrainedModel
-from hept.dataset_checks import find_target
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.evaluator import embed, open_split
+from hept.model.dataset_checks import find_target
+from hept.model.trained import TrainedModel
 
 
 @dataclass(frozen=True)

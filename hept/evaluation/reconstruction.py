@@ -8,12 +8,12 @@ import numpy as np
 
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
-from hept.checkpoint import TrainedModel
-from hept.dataset_checks import find_target
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.evaluator import embed, open_split
 from hept.evaluation.truth import list_truth
 from hept.metrics.tracks import Rates, match_tracks, trackml_score
+from hept.model.dataset_checks import find_target
+from hept.model.trained import TrainedModel
 
 PT_MIN = 0.9
 

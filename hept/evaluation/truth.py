@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hepdata.loader.batch import Batch
 from hepdata.schema import Target
-from hept.pairs_objective import select_points
+from hept.objectives.pairs import select_points
 
 Truth = tuple[NDArray[np.int64], NDArray[np.floating], NDArray[np.floating], NDArray[np.bool_]]
 

@@ -16,13 +16,13 @@ from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress, Silent
 from hepdata.schema import Target
 from hepdata.storage.atomic import write_atomically
-from hept.checkpoint import TrainedModel
-from hept.dataset_checks import find_target
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.evaluator import embed, open_split
 from hept.evaluation.truth import list_truth
 from hept.metrics.tracks import Rates, TrackMatch, match_tracks
-from hept.pairs_objective import select_points
+from hept.model.dataset_checks import find_target
+from hept.model.trained import TrainedModel
+from hept.objectives.pairs import select_points
 
 FILE = "clustering.json"
 # Multiples of the median distance of a hit to the nearest hit of its own particle.

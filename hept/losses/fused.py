@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hept.traffic import Traffic, register_traffic
-from hept.triton_devices import launch_beside
+from hept.devices.traffic import Traffic, register_traffic
+from hept.devices.triton_support import launch_beside
 
 # Pairs that a program takes at a time.
 CHUNK = 64

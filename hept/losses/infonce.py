@@ -29,10 +29,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hept.devices.threads import use_threads
+from hept.devices.triton_support import can_run_triton
 from hept.losses.fused import UNIT, sum_pairs
 from hept.losses.particles import Rows, weigh_anchors
-from hept.threads import use_threads
-from hept.triton_devices import can_run
 
 Similarity = Literal["published", "paper"]
 WIDTH = 2 * 0.75**2
@@ -156,7 +156,7 @@ class _InfoNCE(torch.autograd.Function):
         random_negatives: RandomNegatives | None,
         normaliser: float | None,
     ) -> Tensor:
-        if can_run(x):
+        if can_run_triton(x):
             total, grad = _fuse(
                 x, positives, negatives, particle, is_anchor, logit, random_negatives, normaliser
             )

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hept.threads import share_out
+from hept.devices.threads import share_out
 
 GROUP = 16
 TILE = 2048

@@ -15,12 +15,12 @@ from hepdata.loader.batch import Batch
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure, share_view
 from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
 from hepdata.schema import Target
-from hept.classification_objective import select_scored
 from hept.evaluation.clustering import Clustering, cluster
 from hept.metrics.classification import Classification
 from hept.metrics.tracks import Rates
-from hept.pictures import draw_loss, draw_precision_recall
+from hept.objectives.classification import select_scored
 from hept.report.definitions import name_metric
+from hept.report.pictures import draw_loss, draw_precision_recall
 
 PT_EDGES = np.array([0.0, 0.3, 0.5, 0.9, 1.3, 2.0, 3.0, 5.0, 10.0])
 ETA_EDGES = np.linspace(-4, 4, 17)

@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
 from hepdata.storage.atomic import write_atomically
-from hept.checkpoint import TrainedModel, forget_training, load_model
-from hept.classification_objective import select_scored
-from hept.dataset_checks import find_target
 from hept.evaluation.clustering import Clustering
 from hept.evaluation.evaluator import embed, evaluate, open_split
 from hept.evaluation.reconstruction import reconstruct
 from hept.evaluation.tuning import load_clustering
 from hept.metrics.classification import Classification, classify
 from hept.metrics.puppi import weigh_puppi
-from hept.objective import make_objective
-from hept.pairs_objective import select_points
+from hept.model.dataset_checks import find_target
+from hept.model.trained import TrainedModel, forget_training
+from hept.model.weights import load_model
+from hept.objectives.classification import select_scored
+from hept.objectives.objective import make_objective
+from hept.objectives.pairs import select_points
 from hept.report.definitions import explain, name_metric
 from hept.report.figures import (
     draw_curves,
@@ -31,7 +32,7 @@ from hept.report.figures import (
     draw_scored_event,
 )
 from hept.report.page import Page
-from hept.run_folder import RunFolder
+from hept.runs.folder import RunFolder
 
 FILE = "report.html"
 # Pairs of hits for the precision–recall curve come from this many clouds.

@@ -9,7 +9,7 @@ from typing import TypeVar
 from tensorboardX import SummaryWriter
 
 from hepdata.progress import Progress
-from hept.run_folder import RunFolder
+from hept.runs.folder import RunFolder
 from hept.training.expected_time import STEPS_BEFORE, STEPS_MEASURED, RunLength, describe_expected_time
 
 _Item = TypeVar("_Item")

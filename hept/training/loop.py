@@ -21,13 +21,13 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress
 from hepdata.storage.atomic import disk_errors
-from hept.checkpoint import build_network
 from hept.evaluation.evaluator import score_split
-from hept.network import checkpoint_activations
-from hept.objective import make_objective
-from hept.run_data import TrainingData
-from hept.run_folder import LAST, RunFolder
-from hept.settings import TrainConfig
+from hept.model.build import build_network
+from hept.model.network import checkpoint_activations
+from hept.objectives.objective import make_objective
+from hept.runs.data import TrainingData
+from hept.runs.folder import LAST, RunFolder
+from hept.settings.fields import TrainConfig
 from hept.training.average import MovingAverage
 from hept.training.expected_time import RunLength
 from hept.training.interrupt import Interrupt

@@ -10,10 +10,10 @@ from torch import nn
 from torch.optim import Optimizer
 
 from hepdata.errors import InputError
-from hept.checkpoint import ModelCard, save_weights
-from hept.run_data import TrainingData
-from hept.run_folder import BEST, LAST, RunFolder
-from hept.settings import TrainConfig
+from hept.model.weights import ModelCard, save_weights
+from hept.runs.data import TrainingData
+from hept.runs.folder import BEST, LAST, RunFolder
+from hept.settings.fields import TrainConfig
 from hept.training.average import MovingAverage
 from hept.training.saved_state import load_newest, save_state
 from hept.training.schedule import Schedule

@@ -13,7 +13,7 @@ import torch
 
 from hepdata.errors import InputError
 from hepdata.storage.atomic import disk_errors, write_atomically
-from hept.run_folder import RESUME, find_states
+from hept.runs.folder import RESUME, find_states
 
 _HEADER = b"hept state, sha256 "
 _HEADER_BYTES = len(_HEADER) + 64 + 1

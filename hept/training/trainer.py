@@ -11,12 +11,12 @@ from lightning_fabric import Fabric
 from hepdata.errors import HeptError
 from hepdata.loader.dataset import DatasetLike
 from hepdata.progress import Progress, Silent
-from hept.memory import TRAINING_REMEDY, memory_errors
-from hept.run_data import open_training_data
-from hept.run_folder import RunFolder
-from hept.run_lock import lock_run
-from hept.settings import TrainConfig
-from hept.threads import choose_threads, use_threads
+from hept.devices.memory import TRAINING_REMEDY, memory_errors
+from hept.devices.threads import choose_threads, use_threads
+from hept.runs.data import open_training_data
+from hept.runs.folder import RunFolder
+from hept.runs.lock import lock_run
+from hept.settings.fields import TrainConfig
 from hept.training.loop import Training
 from hept.training.result import FitResult
 

@@ -9,7 +9,7 @@ import torch
 
 import hepdata
 from hept.metrics.retrieval import average_precision_at_k
-from hept.published import load_published
+from hept.model.published_weights import load_published
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
 from hepdata.progress_bar import ProgressBar
 from hepdata.schema import PILEUP, TRACKING
-from hept.run_plan import plan_run
+from hept.runs.plan import plan_run
 from hept_cli import data, train
 
 HEPT_TESTS = Path(__file__).parents[1] / "hept" / "conftest.py"

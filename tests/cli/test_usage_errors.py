@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hepdata.schema import PILEUP, TRACKING
-from hept.config import load_config
-from hept.run_folder import BEST, RunFolder
+from hept.runs.folder import BEST, RunFolder
+from hept.settings.config import load_config
 
 HEPT_TESTS = Path(__file__).parents[1] / "hept" / "conftest.py"
 SCRIPT = """
@@ -125,7 +125,9 @@ def test_a_mistake_gets_one_line_before_torch_is_imported(folder, line, message)
     assert not has_torch
 
 
-@pytest.mark.parametrize("module", ["hept", "hept.config", "hept.run_folder", "hept.dataset_checks"])
+@pytest.mark.parametrize(
+    "module", ["hept", "hept.settings.config", "hept.runs.folder", "hept.model.dataset_checks"]
+)
 def test_settings_need_no_torch(module):
     script = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

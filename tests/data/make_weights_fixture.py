@@ -17,9 +17,9 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from hepdata.loader.dataset import open_dataset
-from hept.checkpoint import LAST, load_model
-from hept.config import load_config
 from hept.evaluation.evaluator import embed, open_split
+from hept.model.weights import LAST, load_model
+from hept.settings.config import load_config
 from hept.training.trainer import fit
 
 HERE = Path(__file__).parent

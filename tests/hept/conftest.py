@@ -148,7 +148,7 @@ SMALL = [
 @pytest.fixture
 def small_config():
     """A preset shrunk to run in a second, with changes on top."""
-    from hept.config import load_config
+    from hept.settings.config import load_config
 
     return lambda preset="tracking-demo", *changes: load_config(preset, [*SMALL, *changes])
 

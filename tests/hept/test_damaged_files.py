@@ -9,14 +9,14 @@ import torch
 from benchmarks import published_model
 from hepdata.errors import InputError
 from hept import load_published
-from hept.checkpoint import load_model
+from hept.model.weights import load_model
 from hept.training.saved_state import load_newest, read_state, save_state, write_state
 from hept.training.trainer import fit
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, tracking_dataset):
-    from hept.config import load_config
+    from hept.settings.config import load_config
 
     small = ["model.n_layers=1", "model.hidden_dim=4", "model.n_heads=2", "model.n_regions=9", "epochs=2"]
     return fit(
@@ -175,7 +175,7 @@ class Lines:
 
 
 def test_damage_to_one_state_costs_an_epoch_not_the_run(tracking_dataset, trained, tmp_path):
-    from hept.run_folder import RunFolder
+    from hept.runs.folder import RunFolder
 
     run = shutil.copytree(trained, tmp_path / "run")
     (run / "resume.pt").write_bytes((run / "resume.pt").read_bytes()[:-100])

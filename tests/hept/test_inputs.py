@@ -17,11 +17,11 @@ from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hepdata.schema import TRACKING, ModelInput
 from hepdata.storage.manifest import Manifest
-from hept.checkpoint import load_model
-from hept.config import check_config, load_config
 from hept.evaluation.evaluator import embed, evaluate, open_split
-from hept.run_data import open_training_data, resolve_inputs
-from hept.run_folder import RunFolder
+from hept.model.weights import load_model
+from hept.runs.data import open_training_data, resolve_inputs
+from hept.runs.folder import RunFolder
+from hept.settings.config import check_config, load_config
 from hept.training.trainer import fit
 
 DATA = Path(__file__).parents[1] / "data"

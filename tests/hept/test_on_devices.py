@@ -53,7 +53,7 @@ def test_the_whole_model_is_one_graph_for_all_sizes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["eager", "grouped", "native", "sdpa"])
+@pytest.mark.parametrize("backend", ["plain", "native"])
 @pytest.mark.skipif(shutil.which("g++") is None, reason="compiled code for a CPU needs a C++ compiler")
 def test_compiled_code_gives_the_same_numbers(backend):
     check_compiled(make(backend=backend), "inductor")
@@ -68,21 +68,17 @@ import torch
 from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from hept import HEPT
-from hept import triton_devices
-from hept.attention.blocks import Blocks
-from hept.attention.grouped import compute_backward, compute_forward
-from hept.attention.rows import Layout, Rows
+from hept.devices import triton_support
 
 def empty_like(tensor):
     is_trained = isinstance(tensor, torch.nn.Parameter)
     return torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda", requires_grad=is_trained)
 
 # Fake tensors run no kernel: Triton need not be there.
-triton_devices.has_triton = lambda: True
+triton_support.has_triton = lambda: True
 variants = {"periods": {1: 6.28}}, {"kernel": "dot"}, {"and_coords": (), "n_hidden_codes": 2}
-backends = "auto", "eager", "grouped", "triton", "sdpa", "flex"
+backends = "auto", "plain", "triton"
 for settings in (*variants, *({"backend": name} for name in backends)):
     model = HEPT(5, 3, 12, n_layers=1, hidden_dim=8, n_heads=2, **settings)
     with FakeTensorMode():
@@ -90,25 +86,11 @@ for settings in (*variants, *({"backend": name} for name in backends)):
         state |= {name: empty_like(b) for name, b in model.named_buffers()}
         features, coords = torch.empty(1000, 5, device="cuda"), torch.empty(1000, 3, device="cuda")
         offsets = torch.empty(5, dtype=torch.int64, device="cuda")
-        # Which fused kernel fits is a question to a driver; any kernel has the same shapes.
-        with sdpa_kernel(SDPBackend.MATH):
-            out = functional_call(model, state, (features, coords, offsets))
+        out = functional_call(model, state, (features, coords, offsets))
         assert out.shape == (1000, 12) and out.device.type == "cuda"
         loss = (out[:-1] - out[1:]).square().mean()
         loss.backward()
         assert all(state[name].grad.device.type == "cuda" for name, _ in model.named_parameters())
-
-with FakeTensorMode():
-    h, n, c, k, s = 2, 1000, 3, 12, 100
-    shapes = (h, n, 8), (h, n, 8), (h, n, 6), (h, 2, n)
-    rows, grads = (Rows(*(torch.empty(shape, device="cuda") for shape in shapes)) for _ in range(2))
-    rows = Rows(rows.query, rows.key, rows.value, rows.place, torch.empty(h, n, device="cuda"))
-    orders = [torch.empty(c, h, n, dtype=torch.int64, device="cuda") for _ in range(2)]
-    position = torch.empty(k, s, dtype=torch.int64, device="cuda")
-    layout = Layout(*orders, Blocks(position, position > 0, torch.empty(n, dtype=torch.int64, device="cuda")))
-    out, total = torch.empty(h, n, 6, device="cuda"), torch.empty(h, n, device="cuda")
-    compute_forward(rows, layout, out, total)
-    compute_backward(rows, layout, out, out, total, grads)
 
 from hepdata.loader.batch import PairTensors
 from hept.losses import RandomNegatives, info_nce, number_particles

@@ -14,14 +14,14 @@ from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hepdata.pictures.distributions import plot_dataset
 from hepdata.schema import Column, ModelInput, Schema, Target
-from hept.checkpoint import load_model
-from hept.config import check_config
 from hept.evaluation.evaluator import embed, evaluate, open_split
 from hept.evaluation.predictor import predict
 from hept.evaluation.tuning import save_clustering, tune_clustering
 from hept.metrics.figures import FIGURES
-from hept.objective import OBJECTIVES
+from hept.model.weights import load_model
+from hept.objectives.objective import OBJECTIVES
 from hept.report.write import write_report
+from hept.settings.config import check_config
 from hept.training.trainer import fit
 
 CELLS = (

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hept import Clouds
-from hept.attention.blocks import cut_into_blocks
+from hept.attention.definition import cut_into_blocks
 
 SIZES = st.lists(st.integers(0, 25), min_size=1, max_size=6)
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from hept.attention.periodic import lift_periodic, turn_of
+from hept.attention.definition import find_turn, lift_periodic
 
 
 def test_close_angles_are_as_far_as_their_difference_also_across_the_seam():
@@ -24,7 +24,7 @@ def test_columns_keep_their_order_and_other_periods_their_scale():
 
 
 def test_turns_lie_in_one_circle():
-    turn = turn_of(torch.tensor([-1e-12, 0.0, math.pi, -math.pi / 2, 7.0]), 2 * math.pi)
+    turn = find_turn(torch.tensor([-1e-12, 0.0, math.pi, -math.pi / 2, 7.0]), 2 * math.pi)
     assert (turn >= 0).all()
     assert (turn < 1).all()
     assert torch.allclose(turn, torch.tensor([0.0, 0.0, 0.5, 0.75, 7 / (2 * math.pi) - 1]), atol=1e-6)

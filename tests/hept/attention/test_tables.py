@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from hept import Clouds
-from hept.attention.blocks import cut_into_blocks
-from hept.attention.tables import HashTables
+from hept.attention.definition import HashTables, cut_into_blocks
 
 
 def make(dim=2, *, n_heads=1, n_tables=3, n_regions=20.0, and_coords=(0, 1), n_hidden_codes=0, periods=None):

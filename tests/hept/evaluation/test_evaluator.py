@@ -4,12 +4,12 @@ import torch
 
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
-from hept.checkpoint import TrainedModel
-from hept.config import load_config
 from hept.evaluation.clustering import Clustering
 from hept.evaluation.evaluator import evaluate, open_split
 from hept.evaluation.reconstruction import reconstruct
 from hept.metrics import classify
+from hept.model.trained import TrainedModel
+from hept.settings.config import load_config
 
 
 class Oracle(torch.nn.Module):

@@ -7,10 +7,10 @@ import pytest
 from hepdata.errors import InputError, JobError
 from hepdata.loader.dataset import open_dataset
 from hepdata.schema import TRACKING
-from hept.checkpoint import load_model
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.evaluator import embed, open_split
 from hept.evaluation.predictor import predict
+from hept.model.weights import load_model
 from hept.training.trainer import fit
 
 LABELS = frozenset(column.name for column in TRACKING.columns if column.is_label)
@@ -18,7 +18,7 @@ LABELS = frozenset(column.name for column in TRACKING.columns if column.is_label
 
 @pytest.fixture(scope="module")
 def run(tracking_dataset, tmp_path_factory):
-    from hept.config import load_config
+    from hept.settings.config import load_config
 
     small = ["model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=1"]
     return fit(

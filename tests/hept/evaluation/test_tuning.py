@@ -2,9 +2,9 @@ import pytest
 
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
-from hept.checkpoint import load_model
 from hept.evaluation.clustering import Clustering
 from hept.evaluation.tuning import load_clustering, save_clustering, tune_clustering
+from hept.model.weights import load_model
 from hept.training.trainer import fit
 
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from hept.devices.triton_support import can_run_triton, has_triton
 from hept.losses import number_particles
 from hept.losses.infonce import _weigh_pairs
 from hept.losses.particles import rank_particles, weigh_anchors
-from hept.triton_devices import can_run, has_triton
 
 
 def test_loss_and_gradient_are_those_of_the_definition(interpret):
@@ -56,7 +56,7 @@ def test_ranks_are_those_of_unique():
 
 def test_a_cpu_keeps_the_plain_form(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    assert not can_run(torch.zeros(3, 2))
+    assert not can_run_triton(torch.zeros(3, 2))
 
 
 @pytest.mark.skipif(not has_triton(), reason="needs Triton")

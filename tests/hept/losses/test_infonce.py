@@ -4,9 +4,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hept.devices.threads import use_threads
 from hept.losses import RandomNegatives, count_particles, info_nce, number_particles
 from hept.losses import infonce as module
-from hept.threads import use_threads
 
 
 def parts(cloud):

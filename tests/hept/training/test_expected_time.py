@@ -1,6 +1,6 @@
 import pytest
 
-from hept.run_folder import RunFolder
+from hept.runs.folder import RunFolder
 from hept.training.expected_time import RunLength, describe_expected_time, expect_seconds
 from hept.training.log import TrainingLog
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hept.run_folder import RunFolder
+from hept.runs.folder import RunFolder
 from hept.training.interrupt import SIGNALS, Interrupt
 from hept.training.saved_state import read_state
 from hept.training.trainer import fit

@@ -11,8 +11,8 @@ SCRIPT = '''
 import json, os, signal, shutil, sys
 from pathlib import Path
 
-from hept.config import load_config
-from hept.run_folder import RunFolder
+from hept.settings.config import load_config
+from hept.runs.folder import RunFolder
 from hept.training.trainer import fit
 
 config_file, dataset, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])

@@ -4,7 +4,7 @@ import pytest
 from tensorboardX.proto.event_pb2 import Event
 
 from hepdata.progress import Silent
-from hept.run_folder import RunFolder
+from hept.runs.folder import RunFolder
 from hept.training.expected_time import RunLength
 from hept.training.log import TrainingLog
 

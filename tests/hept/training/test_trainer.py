@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 from hepdata.errors import InputError, JobError
 from hepdata.schema import TRACKING
-from hept.checkpoint import load_model
 from hept.evaluation.evaluator import evaluate
-from hept.run_folder import BEST, LAST, RunFolder
+from hept.model.weights import load_model
+from hept.runs.folder import BEST, LAST, RunFolder
 from hept.training.saved_state import read_state
 from hept.training.trainer import fit
 
@@ -73,7 +73,7 @@ def test_accumulated_batches_are_one_batch(tracking_dataset, small_config, tmp_p
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from hept.config import load_config
+from hept.settings.config import load_config
 from hept.training import trainer
 dataset, out, kill_at, *changes = sys.argv[1:]
 step = trainer.Training._step

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from hept.run_folder import RunFolder
-from hept.run_lock import lock_run
+from hept.runs.folder import RunFolder
+from hept.runs.lock import lock_run
 from hept.training.saved_state import read_state
 from hept.training.trainer import fit
 
 SCRIPT = """
 import sys
 from pathlib import Path
-from hept.config import load_config
+from hept.settings.config import load_config
 from hept.training.saved_state import read_state
 from hept.training.trainer import fit
 

@@ -1,0 +1,537 @@
+"""HEPT attention (paper, Sec. 4 and Appendix C): hidden features and coordinates enter, new features leave.
+
+    q = [W_Q x ‖ √(2ω) ρ]      k = [W_K x ‖ √(2ω) ρ]      v = W_V x
+
+    out_u = Σ_i Σ_w exp(−½‖q_u − k_w‖²) v_w  /  Σ_i Σ_w exp(−½‖q_u − k_w‖²)
+
+with w over the keys in the block of u in table i: one sum over the tables, and one normalisation. This file
+is the whole definition, in the order of the computation:
+
+    1  HEPTAttention     projections, scaled coordinates, output
+    2  HashTables        table i sorts queries and keys by the tuple (AND codes, base hash value):
+                           base   L⁽ⁱ¹⁾ = a·z, E²LSH without buckets, of the query or key z
+                           codes  quantile buckets of coordinates, which query and key of a point share,
+                                  so that they stay aligned; by option also of projections of z
+    3  cut_into_blocks   sorted clouds are cut into blocks
+    4  kernels/          the two sums inside blocks; `kernels/plain.py` says them in torch
+
+Axes: N points, B clouds, H heads, C tables, D dimensions of a query with its P coordinates (after angles were
+lifted to two), M without them, A AND codes, K blocks, S slots of a block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from hept.attention.clouds import Clouds
+from hept.attention.kernels import Backend, find_backend
+from hept.attention.kernels.operands import Blocks, Layout, Operands
+from hept.attention.kernels.triton_sort import order_both
+from hept.attention.ranks import joint_rank_in_cloud, rank_in_cloud, sort_by
+from hept.devices.precision import exact_products
+from hept.devices.triton_support import can_run_triton
+
+# ω = Σ exp(min(Σ w, 50)) over so many terms a coordinate, as in the published weights.
+TERMS_OF_OMEGA = 10
+
+Kernel = Literal["gaussian", "dot"]
+
+
+@dataclass(frozen=True)
+class CoordRank:
+    """Ranks of the points along one coordinate.
+
+    Attributes:
+        rank: (N,) int64, the rank of each point in its cloud.
+        turn: (N,) its angle in turns, in [0, 1); None where the coordinate is no angle.
+    """
+
+    rank: Tensor
+    turn: Tensor | None
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What depends on coordinates and clouds alone: computed once a forward pass, shared by all layers.
+
+    Attributes:
+        blocks: Cut of the sorted clouds.
+        ranks: Of the coordinates that feed AND codes.
+        lifted: (N, P) coordinates with angles on circles; None where the kernel does not see them.
+    """
+
+    blocks: Blocks
+    ranks: tuple[CoordRank, ...]
+    lifted: Tensor | None
+
+
+class HEPTAttention(nn.Module):
+    """Multi-head attention inside blocks of points that OR & AND hashing has put side by side.
+
+    The rows of the paper's ablation are settings: `kernel="dot"` for the standard kernel exp(q·k);
+    `and_coords=()` for OR-only hashing, and with `n_hidden_codes=2` for OR & AND of hidden features;
+    `tied_qk=True` for the rows with a star.
+
+    Args:
+        hidden_dim: Width of the features that enter and leave; each head has as many dimensions.
+        coords_dim: Number of coordinates ρ of a point.
+        n_heads: Attention heads.
+        block_size: Points of a block.
+        n_tables: OR tables, m₁.
+        n_regions: Product of the numbers of AND buckets, G.
+        and_coords: Which coordinates feed the AND codes, one code each.
+        n_hidden_codes: Further AND codes, from projections of queries and keys.
+        periods: Period by coordinate for those that are angles, such as {1: 2π}.
+        kernel: "gaussian" exp(−½‖q−k‖²) with coordinates, or "dot" exp(q·k/√d) without.
+        tied_qk: Whether queries are keys.
+        backend: How blocks are computed, see `hept.attention.kernels`; all give the same numbers.
+
+    Raises:
+        ValueError: For settings that fit no cloud.
+    """
+
+    omega_terms: Tensor
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        coords_dim: int,
+        *,
+        n_heads: int = 8,
+        block_size: int = 100,
+        n_tables: int = 3,
+        n_regions: float = 150,
+        and_coords: Sequence[int] = (0, 1),
+        n_hidden_codes: int = 0,
+        periods: Mapping[int, float] | None = None,
+        kernel: Kernel = "gaussian",
+        tied_qk: bool = False,
+        backend: Backend = "auto",
+    ) -> None:
+        super().__init__()
+        periods = dict(periods or {})
+        _check_settings(coords_dim, and_coords, periods, kernel)
+        sizes = {"hidden_dim": hidden_dim, "n_heads": n_heads, "block_size": block_size, "n_tables": n_tables}
+        _check_positive(**sizes, n_regions=n_regions)
+        self.n_heads, self.block_size, self.kernel = n_heads, block_size, kernel
+        self.attend, self.periods = find_backend(backend), periods
+        width = n_heads * hidden_dim
+        self.w_q = nn.Linear(hidden_dim, width, bias=False)
+        self.w_k = None if tied_qk else nn.Linear(hidden_dim, width, bias=False)
+        self.w_v = nn.Linear(hidden_dim, width, bias=False)
+        self.out_linear = nn.Linear(width, hidden_dim)
+
+        self.omega_of_coord = _share_omega(coords_dim, periods) if kernel == "gaussian" else ()
+        n_omega = max(self.omega_of_coord, default=-1) + 1
+        self.register_parameter("omega_terms", _draw_omega_terms(n_heads, hidden_dim, n_omega))
+        self.tables = HashTables(
+            hidden_dim + (len(self.omega_of_coord) if kernel == "gaussian" else 2),
+            n_heads=n_heads,
+            n_tables=n_tables,
+            n_regions=n_regions,
+            and_coords=[column % coords_dim for column in and_coords],
+            n_hidden_codes=n_hidden_codes,
+            periods=periods,
+        )
+
+    def measure(self, coords: Tensor, clouds: Clouds) -> Geometry:
+        """What layers with the same coordinates, blocks and angles share; see `forward`."""
+        with torch.autocast(coords.device.type, enabled=False):
+            return Geometry(
+                cut_into_blocks(clouds, self.block_size),
+                self.tables.rank_coords(coords, clouds),
+                lift_periodic(coords, self.periods) if self.kernel == "gaussian" else None,
+            )
+
+    def can_share(self, other: nn.Module) -> bool:
+        """Whether the geometry of one attention is that of the other."""
+        return isinstance(other, HEPTAttention) and all(
+            (
+                self.block_size == other.block_size,
+                self.periods == other.periods,
+                self.kernel == other.kernel,
+                self.tables.and_coords == other.tables.and_coords,
+            )
+        )
+
+    def forward(self, x: Tensor, coords: Tensor, clouds: Clouds, geometry: Geometry | None = None) -> Tensor:
+        """Attend within clouds.
+
+        Args:
+            x: (N, hidden_dim).
+            coords: (N, coords_dim).
+            clouds: Which points belong together.
+            geometry: What `measure` returns for these coordinates and clouds, where it is known already.
+
+        Returns:
+            (N, hidden_dim).
+        """
+        if x.shape[0] == 0:
+            return x
+        value = self._project(self.w_v, x)
+        # Half precision and TF32 would scramble hashes and distances; values and linear layers tolerate them.
+        with torch.autocast(x.device.type, enabled=False), exact_products(x.device):
+            geometry = geometry or self.measure(coords, clouds)
+            query = self._project(self.w_q, x.to(coords.dtype))
+            key = query if self.w_k is None else self._project(self.w_k, x.to(coords.dtype))
+            if self.kernel == "dot":
+                query, key = _lift_dot(query, key, clouds)
+            scaled = self._scale(geometry)
+            query_order, key_order = self.tables(query, key, geometry.ranks, clouds, scaled)
+            # The same for a model that is in half precision itself: its sums would be 0 or infinite.
+            dtype = torch.promote_types(query.dtype, torch.float32)
+            scaled = scaled.to(dtype) if scaled is not None else None
+            operands = Operands(query.to(dtype), key.to(dtype), value.to(dtype), scaled)
+            out = self.attend(operands, Layout(query_order, key_order, geometry.blocks))
+        return self.out_linear(out.to(value.dtype).movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
+
+    def omega(self) -> Tensor:
+        """The weight ω > 0 of the squared distance in each coordinate: (H, P)."""
+        omega = self.omega_terms.sum(1).clamp(max=50).exp().sum(-1)
+        return torch.stack([omega.select(1, i) for i in self.omega_of_coord], 1)
+
+    def _scale(self, geometry: Geometry) -> Tensor | None:
+        """√(2ω)ρ: (H, P, N)."""
+        if geometry.lifted is None:
+            return None
+        scale = (2 * self.omega()).sqrt().to(geometry.lifted.dtype)  # (H, P)
+        if geometry.lifted.device.type != "cpu":
+            # Kernels on a GPU gather the coordinates of a point side by side.
+            return (scale.unsqueeze(1) * geometry.lifted).mT
+        # On a CPU, products with few columns are faster where one coordinate of all points is contiguous.
+        return scale.unsqueeze(-1) * geometry.lifted.mT.contiguous()
+
+    def _project(self, linear: nn.Linear, x: Tensor) -> Tensor:
+        """W x of all heads, each contiguous: (H, N, hidden_dim)."""
+        weight = linear.weight.view(self.n_heads, x.shape[1], x.shape[1])
+        return torch.bmm(x.expand(self.n_heads, -1, -1), weight.mT)
+
+
+class HashTables(nn.Module):
+    """The random projections, bucket numbers and cuts of the C tables of H heads.
+
+    Args:
+        dim: Dimensions of queries and keys, D.
+        n_heads: Attention heads.
+        n_tables: OR tables, m₁.
+        n_regions: Product of the numbers of buckets of all AND codes, G.
+        and_coords: Coordinates that feed AND codes.
+        n_hidden_codes: AND codes from projections of queries and keys.
+        periods: Period by coordinate, for those that are angles; each table cuts their circle elsewhere.
+    """
+
+    alpha: Tensor  # (H, D, C)
+    and_alpha: Tensor | None  # (H, D, C·A)
+    regions: Tensor  # (C, A, H): coordinates, then projections
+    cuts: Tensor | None  # (C, coordinates of AND codes, H)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        n_heads: int,
+        n_tables: int,
+        n_regions: float,
+        and_coords: Sequence[int],
+        n_hidden_codes: int,
+        periods: Mapping[int, float],
+    ) -> None:
+        super().__init__()
+        self.n_tables, self.n_regions, self.n_hidden_codes = n_tables, n_regions, n_hidden_codes
+        self.and_coords, self.periods = tuple(and_coords), dict(periods)
+        self.n_codes = len(self.and_coords) + n_hidden_codes
+        self.register_buffer("alpha", torch.randn(n_heads, dim, n_tables))
+        and_alpha = torch.randn(n_heads, dim, n_tables * n_hidden_codes) if n_hidden_codes else None
+        self.register_buffer("and_alpha", and_alpha)
+        self.register_buffer("regions", draw_buckets(n_regions, self.n_codes, n_tables, n_heads))
+        is_cut = any(column in self.periods for column in self.and_coords)
+        self.register_buffer("cuts", torch.rand(n_tables, len(self.and_coords), n_heads) if is_cut else None)
+
+    @torch.no_grad()
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        ranks: Sequence[CoordRank],
+        clouds: Clouds,
+        coords: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Order queries and keys in each table and head.
+
+        Args:
+            query: (H, N, M), the first of the D dimensions.
+            key: (H, N, M); the same object as `query` where they are tied.
+            ranks: What `rank_coords` makes of the coordinates.
+            clouds: Which points belong together.
+            coords: (H, P, N), the dimensions that query and key of a point share.
+
+        Returns:
+            Two permutations of the points (C, H, N), each cloud contiguous.
+        """
+        q_base, k_base = (_hash(self.alpha, z, coords) for z in (query, key))
+        if self._can_fuse(query, ranks, clouds):
+            rank = torch.stack([each.rank for each in ranks])
+            return order_both(
+                q_base, k_base, rank, self._shifts(ranks, clouds), self.regions, clouds.index, clouds.sizes
+            )
+        q_codes = k_codes = self._codes_of_coords(ranks, clouds)
+        if self.and_alpha is not None:
+            q, k = (_hash(self.and_alpha, z, coords) for z in (query, key))
+            hidden = self._codes_of_projections(q, k, clouds)
+            q_codes, k_codes = q_codes + hidden[0], k_codes + hidden[1]
+        query_order = self._sort(q_codes, q_base, clouds)
+        return query_order, query_order if key is query else self._sort(k_codes, k_base, clouds)
+
+    @torch.no_grad()
+    def rank_coords(self, coords: Tensor, clouds: Clouds) -> tuple[CoordRank, ...]:
+        """Rank the points along the coordinates (N, ·) that feed AND codes."""
+        ranks = []
+        for column in self.and_coords:
+            coord = coords.select(1, column)
+            turn = find_turn(coord, self.periods[column]) if column in self.periods else None
+            ranks.append(CoordRank(rank_in_cloud(coord if turn is None else turn, clouds), turn))
+        return tuple(ranks)
+
+    def _can_fuse(self, query: Tensor, ranks: Sequence[CoordRank], clouds: Clouds) -> bool:
+        """Whether one kernel makes the sort keys: on a GPU, of coordinates alone, and in 63 bits."""
+        is_plain = self.and_alpha is None and len(ranks) > 0 and query.device.type != "cpu"
+        return is_plain and self._bound_codes(clouds) < 2**31 and can_run_triton(query)
+
+    def _bound_codes(self, clouds: Clouds) -> float:
+        """Upper bound of joined codes."""
+        return float(clouds.n_clouds * self.n_regions * 2**self.n_codes)
+
+    def _sort(self, codes: Sequence[Tensor], base: Tensor, clouds: Clouds) -> Tensor:
+        """The order (C, H, N) by codes (C, H, N) and base hash values (H, C, N)."""
+        # The tuple (cloud, last code, …, first code) as one number of mixed radix.
+        joined = clouds.index.expand(self.n_tables, self.alpha.shape[0], -1)
+        if clouds.n_clouds == 1 and codes:
+            *codes, joined = codes
+        for i in reversed(range(len(codes))):
+            joined = joined * (self.regions.select(1, i).long() + 1).unsqueeze(-1) + codes[i]
+        return sort_by(joined, base.movedim(1, 0), n_codes=self._bound_codes(clouds))
+
+    def _shifts(self, ranks: Sequence[CoordRank], clouds: Clouds) -> Tensor | None:
+        """By how much each table and head rotates ranks along a circle: (A, C, H, B)."""
+        if self.cuts is None:
+            return None
+        none = self.cuts.new_zeros(self.n_tables, self.cuts.shape[-1], clouds.n_clouds, dtype=torch.int64)
+        shifts = [
+            none if each.turn is None else count_before(each.turn, self.cuts.select(1, i), clouds)
+            for i, each in enumerate(ranks)
+        ]
+        return torch.stack(shifts)
+
+    def _codes_of_coords(self, ranks: Sequence[CoordRank], clouds: Clouds) -> list[Tensor]:
+        """One (C, H, N) for each of `and_coords`."""
+        codes, shifts = [], self._shifts(ranks, clouds)
+        for i, (rank, turn) in enumerate((each.rank, each.turn) for each in ranks):
+            if turn is not None and shifts is not None:
+                # Counted from the cut of each table: (C, H, N).
+                rank = torch.remainder(rank - clouds.spread(shifts[i]), clouds.spread(clouds.sizes))
+            codes.append(find_bucket(rank, clouds.sizes, self.regions.select(1, i), clouds))
+        return codes
+
+    def _codes_of_projections(
+        self, query: Tensor, key: Tensor, clouds: Clouds
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Codes (C, H, N) of queries and of keys (H, C·A, N), from quantiles of both together."""
+        q, k = (torch.unflatten(z, 1, (self.n_tables, -1)) for z in (query, key))
+        ranks = joint_rank_in_cloud(q, k, clouds)  # (H, C, A, N) twice
+        buckets = self.regions.narrow(1, len(self.and_coords), self.n_hidden_codes)
+        q_codes, k_codes = (
+            [
+                find_bucket(rank.select(2, i).movedim(1, 0), 2 * clouds.sizes, buckets.select(1, i), clouds)
+                for i in range(self.n_hidden_codes)
+            ]
+            for rank in ranks
+        )
+        return q_codes, k_codes
+
+
+def cut_into_blocks(clouds: Clouds, block_size: int) -> Blocks:
+    """Cut the clouds, sorted one behind the other, into blocks of at most `block_size` points.
+
+    No block holds points of two clouds. A cloud of n points has ⌈n/S⌉ blocks whose lengths differ by at most
+    one, so that no point ends up in a nearly empty last block.
+    """
+    device, size = clouds.offsets.device, block_size
+    # Only the device knows Σ⌈n/S⌉; ⌊N/S⌋ + B bounds it from shapes alone, and the surplus stays empty.
+    n_blocks = clouds.n_points // size + clouds.n_clouds
+    if clouds.n_clouds == 1:
+        n_blocks = (clouds.n_points + size - 1) // size
+    per_cloud = (clouds.sizes + size - 1) // size  # (B,)
+    last = per_cloud.cumsum(0)
+    first = last - per_cloud
+
+    block = torch.arange(n_blocks, device=device)
+    cloud = torch.searchsorted(last, block, right=True).clamp(max=clouds.n_clouds - 1)  # (K,)
+    i = block - first.index_select(0, cloud)
+    start = _block_start(clouds, per_cloud, cloud, i)
+    end = torch.where(block < per_cloud.sum(), _block_start(clouds, per_cloud, cloud, i + 1), start)
+    offset = torch.arange(size, device=device)
+    is_filled = offset < (end - start).unsqueeze(1)  # (K, S)
+    position = (start.unsqueeze(1) + offset).minimum((end - 1).maximum(start).unsqueeze(1))
+    position = position.clamp(max=max(clouds.n_points - 1, 0))
+
+    # The block of the point of rank r: the largest i with ⌊i·n/blocks⌋ ≤ r.
+    position_of_point = torch.arange(clouds.n_points, device=device)
+    rank = position_of_point - clouds.spread(clouds.offsets)
+    mine = ((rank + 1) * clouds.spread(per_cloud) - 1) // clouds.spread(clouds.sizes)
+    begin = _block_start(clouds, per_cloud, clouds.index, mine)
+    slot = (clouds.spread(first) + mine) * size + position_of_point - begin
+    return Blocks(position, is_filled, slot)
+
+
+def _block_start(clouds: Clouds, per_cloud: Tensor, cloud: Tensor, i: Tensor) -> Tensor:
+    """Sorted position at which the i-th block of a cloud begins: ⌊i·n/blocks⌋ after the cloud's first."""
+    offset, n, n_blocks = (of.index_select(0, cloud) for of in (clouds.offsets, clouds.sizes, per_cloud))
+    return offset + i * n // n_blocks.clamp(min=1)
+
+
+def draw_buckets(n_regions: float, n_codes: int, n_tables: int, n_heads: int) -> Tensor:
+    """Random numbers of buckets B (C, A, H), not integer, whose product over the codes is `n_regions`.
+
+    Different numbers shift the borders of the buckets from table to table, so that no pair of close points is
+    separated in all tables (paper, end of "Obtaining AND Hash Code").
+    """
+    shape = (n_tables, n_codes, n_heads)
+    if n_codes == 0:
+        return torch.ones(shape)
+    mean = n_regions ** (1 / n_codes)
+    low = min(2.0, mean)
+    buckets = low + torch.rand(shape) * 2 * (mean - low)
+    excess = buckets.prod(1, keepdim=True) / n_regions
+    return torch.div(buckets, excess ** (1 / n_codes))
+
+
+def find_bucket(rank: Tensor, n_ranks: Tensor, buckets: Tensor, clouds: Clouds) -> Tensor:
+    """Quantile bucket ⌊rank / ⌈n/B⌉⌋ of each point, below ⌊B⌋ + 1.
+
+    Args:
+        rank: (C, H, N) or (N,), rank of the point in its cloud.
+        n_ranks: (n_clouds,) how many are ranked in each cloud.
+        buckets: (C, H) numbers of buckets.
+        clouds: The clouds of the N points.
+
+    Returns:
+        (C, H, N) int64.
+    """
+    # The published weights were trained with sizes of float32, by multiplication: ⌈n · (1/B)⌉.
+    per_bucket = torch.ceil(n_ranks.float() * buckets.float().reciprocal().unsqueeze(-1))  # (C, H, n_clouds)
+    if rank.device.type != "cpu":
+        return rank // clouds.spread(per_bucket.long().clamp(min=1))
+    # A CPU divides integers ten times slower; from the middle between two ranks no rounding reaches a border.
+    per_rank = clouds.spread(per_bucket.double().clamp(min=1).reciprocal())
+    return ((rank.double() + 0.5) * per_rank).long()
+
+
+def count_before(turn: Tensor, cut: Tensor, clouds: Clouds) -> Tensor:
+    """How many points of each cloud come before the cuts (C, H), of those at `turn` (N,): (C, H, B) int64."""
+    is_before = (turn < cut.unsqueeze(-1)).long()  # (C, H, N)
+    n_before = is_before.new_zeros(*cut.shape, clouds.n_clouds)
+    return n_before.scatter_add_(-1, clouds.index.expand(is_before.shape), is_before)
+
+
+def lift_periodic(coords: Tensor, periods: Mapping[int, float]) -> Tensor:
+    """Replace each periodic coordinate by its two coordinates on a circle of that circumference.
+
+    The distance of two points is then the chord between them: the arc for close points, the same across the
+    seam as elsewhere, smooth at the antipode, and still Euclidean, which hashing by projection needs.
+
+    Args:
+        coords: (N, ·).
+        periods: Period by column, such as {1: 2π}.
+
+    Returns:
+        (N, P), in the order of the columns.
+    """
+    if not periods:
+        return coords
+    columns = []
+    for column in range(coords.shape[1]):
+        x = coords.narrow(1, column, 1)
+        if column in periods:
+            radius = periods[column] / (2 * math.pi)
+            columns += [radius * torch.cos(x / radius), radius * torch.sin(x / radius)]
+        else:
+            columns.append(x)
+    return torch.cat(columns, -1)
+
+
+def find_turn(coord: Tensor, period: float) -> Tensor:
+    """A periodic coordinate in turns, in [0, 1)."""
+    turn = torch.remainder(coord / period, 1.0)
+    # A tiny negative angle rounds to a whole turn.
+    return torch.where(turn < 1, turn, 0.0)
+
+
+def _hash(directions: Tensor, z: Tensor, coords: Tensor | None) -> Tensor:
+    """Queries or keys (H, N, M), with their coordinates, projected on directions (H, D, ·): (H, ·, N)."""
+    # Few long rows, not many short ones: half the time.
+    rows = directions.mT.contiguous()
+    hashed = rows.narrow(2, 0, z.shape[-1]) @ z.mT
+    return hashed if coords is None else hashed.baddbmm(rows.narrow(2, z.shape[-1], coords.shape[1]), coords)
+
+
+def _lift_dot(query: Tensor, key: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
+    """F(q) and G(k) with exp(−½‖F−G‖²) ∝ exp(q·k/√d), so that one code serves both kernels.
+
+    F = [q, √(M²−q²), 0] and G = [k, 0, √(M²−k²)] (paper, Sec. 4.1), M² being the largest square in the cloud;
+    a factor that all keys of a query share falls out of the normalisation.
+    """
+    scale = query.shape[-1] ** -0.25
+    query, key = query * scale, key * scale
+    lifted = []
+    for rows in (query, key):
+        square = rows.square().sum(-1)  # (H, N)
+        index = clouds.index.expand(square.shape)
+        largest = square.new_zeros(square.shape[0], clouds.n_clouds)
+        largest = largest.scatter_reduce(1, index, square.detach(), "amax")
+        # A little more than the largest, where the root would have no finite slope.
+        lifted.append((1.01 * largest.gather(1, index) + 1e-6 - square).sqrt().unsqueeze(-1))
+    zero = torch.zeros_like(lifted[0])
+    return torch.cat([query, lifted[0], zero], -1), torch.cat([key, zero, lifted[1]], -1)
+
+
+def _draw_omega_terms(n_heads: int, hidden_dim: int, n_omega: int) -> nn.Parameter | None:
+    """Random w of ω = Σ exp(Σ w) as a linear layer of that many inputs would have them; none without ω."""
+    bound = 1 / math.sqrt(max(1, n_omega * TERMS_OF_OMEGA))
+    terms = torch.empty(n_heads, hidden_dim, n_omega, TERMS_OF_OMEGA).uniform_(-bound, bound)
+    return nn.Parameter(terms) if n_omega else None
+
+
+def _share_omega(coords_dim: int, periods: Mapping[int, float]) -> tuple[int, ...]:
+    """Which ω each coordinate uses, after angles were lifted to two.
+
+    The first two coordinates, η and φ, share one, so that distances in their plane stay round.
+    """
+    shared = (0, *range(coords_dim - 1)) if coords_dim > 1 else (0,) * coords_dim
+    return tuple(omega for column, omega in enumerate(shared) for _ in range(2 if column in periods else 1))
+
+
+def _check_positive(**settings: float) -> None:
+    for name, value in settings.items():
+        if value < 1:
+            raise ValueError(f"{name}: got {value}, need at least 1")
+
+
+def _check_settings(
+    coords_dim: int, and_coords: Sequence[int], periods: Mapping[int, float], kernel: str
+) -> None:
+    if kernel not in ("gaussian", "dot"):
+        raise ValueError(f"kernel: got {kernel!r}, need 'gaussian' or 'dot'")
+    for column in and_coords:
+        if not -coords_dim <= column < coords_dim:
+            raise ValueError(f"and_coords: got column {column}, need columns of the {coords_dim} coordinates")
+    for column, period in periods.items():
+        if not 0 <= column < coords_dim or not period > 0:
+            raise ValueError(
+                f"periods: got {{{column}: {period}}}, need positive periods of the {coords_dim} coordinates"
+            )

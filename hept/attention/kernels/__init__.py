@@ -1,0 +1,52 @@
+"""Block attention by name: one file for each kind of hardware, all the same function of the same operands.
+
+| name     | what it is                                                         | used by `auto`          |
+|----------|--------------------------------------------------------------------|-------------------------|
+| `native` | compiled C++ loops for float32 (`native.cpp`)                      | on a CPU                |
+| `triton` | fused kernels for float32 (`triton_blocks.py`)                     | on a GPU, from 8.0 on   |
+| `plain`  | torch alone, a group of blocks at a time: what the others must meet | everywhere else         |
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from hept.attention.kernels import native, triton
+from hept.attention.kernels.native import attend_native
+from hept.attention.kernels.operands import Layout, Operands
+from hept.attention.kernels.operators import BlockAttention
+from hept.attention.kernels.plain import attend_plain
+from hept.attention.kernels.triton import attend_triton
+
+Backend = Literal["auto", "plain", "native", "triton"]
+
+
+def attend_auto(operands: Operands, layout: Layout) -> Tensor:
+    """What `attend_plain` computes, by the fastest kernel for these operands."""
+    if native.can_attend(operands):
+        return attend_native(operands, layout)
+    # On a CPU there is only Triton's interpreter.
+    if operands.query.device.type != "cpu" and triton.can_attend(operands):
+        return attend_triton(operands, layout)
+    return attend_plain(operands, layout)
+
+
+BACKENDS: dict[str, BlockAttention] = {
+    "auto": attend_auto,
+    "plain": attend_plain,
+    "native": attend_native,
+    "triton": attend_triton,
+}
+
+
+def find_backend(name: str) -> BlockAttention:
+    """The kernel of that name.
+
+    Raises:
+        ValueError: For an unknown name.
+    """
+    if name not in BACKENDS:
+        raise ValueError(f"backend: got {name!r}, need one of {', '.join(BACKENDS)}")
+    return BACKENDS[name]

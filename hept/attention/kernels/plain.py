@@ -1,0 +1,101 @@
+"""Block attention in plain torch, a group of blocks at a time: runs everywhere, and defines the result.
+
+Axes: N points, H heads, C tables, D dimensions, V of a value, K blocks, S slots.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from hept.attention.kernels.operands import Blocks, Layout, Operands
+
+# Added to the normalisation of each table, so that a query without a key near it gives 0.
+EPSILON = 1e-20
+# Kernel values that are in memory at a time: 64 MB in float32.
+MOST_WEIGHTS = 2**24
+
+
+def attend_plain(operands: Operands, layout: Layout) -> Tensor:
+    """Σ over tables and keys of the block of exp(−½‖q−k‖²)·v, divided by the same sum without v.
+
+    Args:
+        operands: Queries, keys and values of the points.
+        layout: Which of them share a block.
+
+    Returns:
+        (H, N, V).
+    """
+    query, key = operands.join_coords()
+    # With a column of ones, the same product gives the normalisation.
+    value = functional.pad(operands.value, (0, 1), value=1.0)
+    dtype = torch.promote_types(query.dtype, value.dtype)
+    query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    blocks = layout.blocks
+    tables = []
+    for query_order, key_order in zip(layout.query_order, layout.key_order, strict=True):
+        q = gather_slots(query, query_order, blocks)  # (H, K, S, D)
+        k = gather_slots(key, key_order, blocks)
+        v = gather_slots(value, key_order, blocks) * blocks.is_filled.unsqueeze(-1)  # (H, K, S, V+1)
+        tables.append(return_to_points(_sum_over_keys(q, k, v), query_order, blocks))
+    sums = torch.stack(tables).sum(0)  # (H, N, V+1)
+    total = sums.narrow(-1, sums.shape[-1] - 1, 1)
+    return sums.narrow(-1, 0, sums.shape[-1] - 1) / (total + layout.n_tables * EPSILON)
+
+
+def _sum_over_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Σ_j exp(−½‖q_i−k_j‖²) v_j of all blocks: (H, K, S, V)."""
+    n_heads, n_blocks, size, _ = q.shape
+    step = max(1, MOST_WEIGHTS // max(1, n_heads * size**2))
+    if n_blocks <= step:
+        return weigh(q, k) @ v
+    # The kernel is computed again in the backward pass, so that only one group of it is in memory.
+    sums = [
+        checkpoint(lambda q, k, v: weigh(q, k) @ v, *parts, use_reentrant=False, preserve_rng_state=False)
+        for parts in zip(*(torch.split(each, step, 1) for each in (q, k, v)), strict=True)
+    ]
+    return torch.cat(sums, 1)
+
+
+def weigh(q: Tensor, k: Tensor) -> Tensor:
+    """exp(−½‖q−k‖²) of the queries and keys of each block: (…, S, S) from (…, S, D) twice."""
+    if not has_float64(q.device):
+        columns = zip(q.unbind(-1), k.unbind(-1), strict=True)
+        squares = [(a.unsqueeze(-1) - b.unsqueeze(-2)).square() for a, b in columns]
+        return torch.stack(squares).sum(0).mul(-0.5).exp()
+    # In float32, q·k − ½q² − ½k² cancels: with trained ω it is wrong by up to 0.6. Around the middle of the
+    # block and in float64 it is as good as the difference itself, at the price of one matrix product.
+    middle = k.narrow(-2, k.shape[-2] // 2, 1).detach()
+    q64, k64 = (q - middle).double(), (k - middle).double()
+    q_half, k_half = (0.5 * rows.square().sum(-1, keepdim=True) for rows in (q64, k64))
+    logit = q64 @ k64.mT - q_half - k_half.mT
+    return logit.clamp(max=0.0).to(q.dtype).exp()
+
+
+def has_float64(device: torch.device) -> bool:
+    """Whether a device computes in float64; Apple's does not."""
+    return device.type != "mps"
+
+
+def gather_slots(rows: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
+    """Rows (H, N, D) in an order (H, N), laid into the slots of blocks: (H, K, S, D)."""
+    head = torch.arange(rows.shape[0], device=rows.device).unsqueeze(1) * rows.shape[1]
+    index = (order + head).index_select(-1, blocks.position.flatten())  # (H, K·S) on the axis of H·N rows
+    # A look-up of rows by integers has a faster backward pass than indexing.
+    found = functional.embedding(index, rows.flatten(0, 1))
+    return found.view(rows.shape[0], *blocks.position.shape, rows.shape[-1])
+
+
+def return_to_points(slots: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
+    """Rows of slots (H, K, S, D) back in the order of the points: (H, N, D)."""
+    index = blocks.slot.take(invert(order)).unsqueeze(-1)  # (H, N, 1), the slot of each point
+    flat = slots.flatten(1, 2)
+    return flat.gather(1, index.expand(*index.shape[:2], flat.shape[-1]))
+
+
+def invert(order: Tensor) -> Tensor:
+    """The position of every point in an order, along the last axis."""
+    position = torch.arange(order.shape[-1], device=order.device).expand(order.shape)
+    return torch.empty_like(order).scatter_(-1, order, position)

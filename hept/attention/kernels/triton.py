@@ -1,0 +1,125 @@
+"""Block attention on a GPU by Triton: launches the kernels of `hept.attention.kernels.triton_blocks`.
+
+Axes: N points, H heads, V dimensions of a value, P coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hept.attention.kernels.operands import Layout, Operands
+from hept.attention.kernels.operators import define_attention
+from hept.attention.kernels.plain import EPSILON
+from hept.attention.kernels.triton_launch import (
+    BACKWARD_KEY,
+    BACKWARD_QUERY,
+    FORWARD,
+    START,
+    Launch,
+    Sizes,
+    find_grid,
+    pad,
+)
+from hept.attention.kernels.triton_traffic import count_backward, count_forward
+from hept.devices.triton_support import can_run_triton, has_triton, launch_beside
+
+
+def can_attend(operands: Operands) -> bool:
+    """Whether Triton makes kernels for these operands on their device."""
+    return can_run_triton(operands.query, operands.key, operands.value, operands.coords)
+
+
+def attend_triton(operands: Operands, layout: Layout) -> Tensor:
+    """What `attend_plain` computes, in one fused kernel; the same arguments and result.
+
+    Args:
+        operands: Queries, keys and values of the points, float32 on a GPU.
+        layout: Which of them share a block. Its orders must be permutations of the points, unchecked.
+
+    Raises:
+        ValueError: Where Triton has no kernel for such operands.
+    """
+    if not can_attend(operands):
+        found = "no Triton" if not has_triton() else "kernels for float32 on a GPU of capability 8.0 or newer"
+        raise ValueError(
+            f"backend 'triton': found {found}, got {operands.query.dtype} on {operands.query.device.type}; "
+            "choose 'auto', or install a build of torch for GPUs"
+        )
+    return _attend(operands, layout)
+
+
+def compute_forward(operands: Operands, layout: Layout, out: Tensor, total: Tensor) -> None:
+    """Fill outputs (H, N, V), in memory (N, H, V), and normalisations (H, N)."""
+    from hept.attention.kernels import triton_blocks as kernels
+
+    n_points, inputs = operands.query.shape[1], _lay_out(operands, layout)
+    run = prepare(kernels.attend, FORWARD, operands, layout)
+    for table in range(layout.n_tables):
+        run(*inputs, out, total, table, layout.n_tables, n_points, EPSILON)
+
+
+def compute_backward(
+    operands: Operands, layout: Layout, grad: Tensor, out: Tensor, total: Tensor, into: Operands
+) -> None:
+    """Fill the gradients of queries, keys, values and coordinates from that of the outputs."""
+    from hept.attention.kernels import triton_blocks as kernels
+
+    n_heads, n_points, n_values = operands.value.shape
+    inputs = _lay_out(operands, layout)
+    d_sums, d_total = grad.new_empty(operands.value.shape), torch.empty_like(total)
+    by_point = (each.movedim(0, 1).contiguous() for each in (grad, out))
+    constants = {"H": n_heads, "V": n_values, "R": START.rows, "VP": pad(n_values)}
+    kernels.start_backward[-(-n_points // START.rows), n_heads](
+        *by_point, total, d_sums, d_total, n_points, **constants, **START.options()
+    )
+    d_coords = torch.empty_like(inputs[3])
+    run_query = prepare(kernels.backward_query, BACKWARD_QUERY, operands, layout)
+    run_key = prepare(kernels.backward_key, BACKWARD_KEY, operands, layout)
+    for table in range(layout.n_tables):
+        # The second adds to the gradient of coordinates that the first has left.
+        run_query(*inputs, d_sums, d_total, into.query, d_coords, table, n_points)
+        run_key(*inputs, d_sums, d_total, into.key, into.value, d_coords, table, n_points)
+    if operands.coords is not None and into.coords is not None:
+        into.coords.copy_(d_coords.mT)
+
+
+def _lay_out(operands: Operands, layout: Layout) -> list[Tensor]:
+    """The first arguments of the kernels."""
+    blocks = layout.blocks
+    # Coordinates of a point side by side are one access to memory, not P.
+    coords = operands.coords.mT if operands.coords is not None else operands.query
+    orders = layout.query_order, layout.key_order
+    tensors = operands.query, operands.key, operands.value, coords, *orders, blocks.position, blocks.is_filled
+    return [each.contiguous() for each in tensors]
+
+
+def prepare(kernel: Any, launch: Launch, operands: Operands, layout: Layout) -> Callable[..., None]:
+    """A function of the remaining arguments that launches the kernel over the blocks of all heads."""
+    sizes = Sizes.of(operands, layout)
+    constants = sizes.constants(launch) | {"WIDE": sizes.needs_64_bits(operands.query.shape[1])}
+    options = {name: value for name, value in constants.items() if name in kernel.arg_names}
+    options |= launch.options()
+    return partial(kernel[find_grid(sizes, layout.blocks.position.shape[0], launch)], **options)
+
+
+def _on_device(compute: Callable[..., None]) -> Callable[..., None]:
+    """The same, launched on the device of the operands."""
+
+    def run(operands: Operands, *others: Any) -> None:
+        with launch_beside(operands.query):
+            compute(operands, *others)
+
+    return run
+
+
+_attend = define_attention(
+    "triton_attention",
+    _on_device(compute_forward),
+    _on_device(compute_backward),
+    traffic=(count_forward, count_backward),
+)

@@ -1,0 +1,74 @@
+"""Launches and bytes of block attention by Triton: arguments of its operators enter, `Traffic` leaves.
+
+Axes: H heads, M dimensions of a query, V of a value, P coordinates.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from hept.attention.kernels.operands import Layout, Operands
+from hept.attention.kernels.operators import unpack
+from hept.attention.kernels.triton_launch import Sizes
+from hept.devices.traffic import Traffic
+
+
+def count_forward(*inputs: Tensor) -> Traffic:
+    """Launches and bytes of the forward pass; see `count_rows` for what is counted."""
+    operands, layout = unpack(inputs)
+    sizes, n_tables = Sizes.of(operands, layout), layout.n_tables
+    row = count_rows(sizes, layout, mine=sizes.M + sizes.P, others=sizes.M + sizes.V + sizes.P)
+    left = sizes.V + 1
+    moved = n_tables * (row + _count_numbers(operands, left)) + (n_tables - 1) * _count_numbers(
+        operands, left
+    )
+    return Traffic(n_tables, moved) + (
+        _count_copy(operands.coords.mT) if operands.coords is not None else Traffic(0, 0)
+    )
+
+
+def count_backward(grad: Tensor, out: Tensor, _total: Tensor, *inputs: Tensor) -> Traffic:
+    """Launches and bytes of the backward pass."""
+    operands, layout = unpack(inputs)
+    sizes, n_tables = Sizes.of(operands, layout), layout.n_tables
+    m, v, p = sizes.M, sizes.V, sizes.P
+    by_query = count_rows(sizes, layout, mine=m + p + v + 1, others=m + v + p)
+    by_key = count_rows(sizes, layout, mine=m + p + v, others=m + p + v + 1)
+    # Every table writes them, and reads those that an earlier launch has written.
+    left = _count_numbers(operands, m + p + m + v + p)
+    found = n_tables * left - _count_numbers(operands, m + p + m + v)
+    start = _count_numbers(operands, 3 * v + 2)
+    traffic = Traffic(1 + 2 * n_tables, start + n_tables * (by_query + by_key + left) + found)
+    traffic += _count_copy(grad.movedim(0, 1)) + _count_copy(out.movedim(0, 1))
+    if operands.coords is not None:
+        traffic += _count_copy(operands.coords.mT) + Traffic(1, 2 * _count_numbers(operands, p))
+    return traffic
+
+
+def count_rows(sizes: Sizes, layout: Layout, *, mine: int, others: int) -> int:
+    """Bytes that the programs of one table read of their rows and of those on the other side of the block.
+
+    The programs of a block run side by side, and read each of its numbers once: what they need again is in a
+    cache.
+
+    Args:
+        sizes: Sizes of the attention.
+        layout: Blocks and orders.
+        mine: Numbers of a row of a program's own.
+        others: Numbers of a row on the other side.
+    """
+    # Which slots are filled, their positions, the points at both sides, and their operands.
+    per_point = 8 + 2 * 4 + 4 * (mine + others)
+    return sizes.H * (layout.blocks.is_filled.numel() + layout.query_order.shape[-1] * per_point)
+
+
+def _count_numbers(operands: Operands, width: int) -> int:
+    """Bytes of so many numbers for each point and head."""
+    return operands.query.shape[0] * operands.query.shape[1] * width * 4
+
+
+def _count_copy(wanted: Tensor) -> Traffic:
+    """The copy of a tensor whose memory is not in the order that kernels want."""
+    if wanted.is_contiguous():
+        return Traffic(0, 0)
+    return Traffic(1, 2 * wanted.numel() * wanted.element_size())

@@ -1,0 +1,1 @@
+"""From settings and inputs to a network, and trained networks on disk."""

@@ -1,0 +1,69 @@
+"""From settings and inputs to an untrained network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hepdata.errors import InputError
+from hepdata.schema import ModelInput
+from hept.model.mlp import build_mlp
+from hept.model.network import Network, focus_attention, silence_attention
+from hept.paper.systems.frame import Frame
+from hept.paper.systems.registry import build_model
+from hept.settings.fields import ModelConfig
+
+
+def build_network(
+    model: ModelConfig, features: Sequence[ModelInput], coords: Sequence[ModelInput], *, is_embedding: bool
+) -> Network:
+    """An untrained network for these inputs; weights are drawn from torch's generator.
+
+    Raises:
+        InputError: More than one feature names classes, or a coordinate does.
+    """
+    class_feature = _find_class(features, coords)
+    frame = Frame(
+        len(features),
+        len(coords),
+        model.out_dim,
+        n_layers=model.n_layers,
+        hidden_dim=model.hidden_dim,
+        ff_dim=model.ff_dim,
+        n_heads=model.n_heads,
+        block_size=model.block_size,
+        n_tables=model.n_tables,
+        n_regions=model.n_regions,
+        n_neighbors=model.n_neighbors,
+        periods=find_periods(coords),
+        kernel=model.kernel,
+        tied_qk=model.tied_qk,
+        encode_place=model.encode_place,
+        head="embedding" if is_embedding else "classification",
+        n_classes=features[class_feature].n_classes if class_feature is not None else 0,
+        class_feature=-1 if class_feature is None else class_feature,
+        dropout=model.dropout,
+    )
+    body = build_mlp(frame) if model.kind == "mlp" else build_model(model.kind, frame)
+    if model.quiet_start:
+        silence_attention(body)
+    if model.start_width is not None:
+        focus_attention(body, model.start_width)
+    return Network(body, features, coords)
+
+
+def find_periods(coords: Sequence[ModelInput]) -> dict[int, float]:
+    """Period by position, for the coordinates that are angles."""
+    return {i: entry.final_period for i, entry in enumerate(coords) if entry.final_period is not None}
+
+
+def _find_class(features: Sequence[ModelInput], coords: Sequence[ModelInput]) -> int | None:
+    found = [i for i, entry in enumerate(features) if entry.n_classes]
+    named = [entry.column for entry in coords if entry.n_classes]
+    if len(found) > 1 or named:
+        raise InputError(
+            "data.coords" if named else "data.features",
+            found=f"the classes {', '.join(named or [features[i].column for i in found])}",
+            expected="coordinates that are numbers" if named else "one feature at most that names classes",
+            remedy="leave it out, or take it for a number with n_classes: 0",
+        )
+    return found[0] if found else None

@@ -1,0 +1,77 @@
+"""The trained thing: preparation of the inputs, then the model; saved and loaded as one module.
+
+Axes: N points, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from hepdata.schema import ModelInput
+from hept.attention.definition import HEPTAttention
+from hept.model.preparation import Preparation
+from hept.model.transformer import HEPT, TransformerBlock
+
+
+class Network(nn.Module):
+    """`body` after the preparation of its inputs: the network carries its own units.
+
+    Args:
+        body: Maps (features, coords, offsets) to (N, out).
+        features: What the columns of `features` are.
+        coords: What the columns of `coords` are.
+    """
+
+    def __init__(self, body: nn.Module, features: Sequence[ModelInput], coords: Sequence[ModelInput]) -> None:
+        super().__init__()
+        self.features, self.coords = Preparation(features), Preparation(coords)
+        self.body = body
+
+    def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:
+        """Scaled columns (N, F) and (N, D), and (B + 1,) offsets, to (N, out)."""
+        out: Tensor = self.body(self.features(features), self.coords(coords), offsets)
+        return out
+
+
+def checkpoint_activations(network: Network) -> None:
+    """Recompute the transformer blocks in the backward pass instead of keeping what they hold."""
+    if isinstance(network.body, HEPT):
+        for block in network.body.blocks:
+            block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+
+
+def silence_attention(body: nn.Module) -> None:
+    """Let every transformer block begin as if it had no attention, which then grows from zero.
+
+    Untrained attention mixes neighbours at random. Without it the first steps learn what each point tells by
+    itself, and the rest of the training needs fewer of them.
+    """
+    for block in body.modules():
+        if isinstance(block, TransformerBlock):
+            for name, parameter in block.attention.named_parameters():
+                if "out_linear" in name:
+                    nn.init.zeros_(parameter)
+
+
+def focus_attention(body: nn.Module, width: float) -> None:
+    """Let the kernel exp(−½ d²/width²) of HEPT's attention begin with this width in the plane of η and φ.
+
+    Drawn at random it begins several times wider than the distance of tracks in a dense event, and has to
+    find its way down first.
+    """
+    for attention in body.modules():
+        if isinstance(attention, HEPTAttention) and attention.omega_terms is not None:
+            with torch.no_grad():
+                # The first ω is that of the plane: exp(−ω d²).
+                shift = (0.5 / width**2 / attention.omega()[:, 0]).log() / attention.omega_terms.shape[1]
+                attention.omega_terms[:, :, 0] += shift[:, None, None]
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Trainable numbers."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)

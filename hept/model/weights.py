@@ -1,0 +1,177 @@
+"""Trained weights on disk: safetensors with everything needed to use them.
+
+A weights file stands alone: its header holds the configuration, the objective, the inputs and a checksum.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from hepdata.errors import InputError
+from hepdata.schema import TRACKING, ModelInput
+from hepdata.storage.atomic import write_atomically
+from hept.model.build import build_network
+from hept.model.checksums import digest_weights
+from hept.model.old_weights import is_old, renew_header
+from hept.model.published_weights import load_published
+from hept.model.trained import ModelLike, TrainedModel
+from hept.objectives.objective import find_objective
+from hept.runs.folder import BEST, LAST, find_weights
+from hept.settings.config import check_config
+from hept.settings.fields import TrainConfig
+
+# Version 1 had no number, and named its inputs only; version 2 had no checksum.
+CARD_VERSION = 3
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What a weights file says about itself.
+
+    Attributes:
+        config: The resolved configuration of its training.
+        objective: What its outputs are, see `hept.objectives.objective`.
+        features: Its features, in order.
+        coords: Its coordinates, in order.
+        dataset: Fingerprint of the dataset it was trained on.
+        epoch: Epochs trained.
+        metrics: Validation metrics then.
+        version: Of this description.
+    """
+
+    config: dict[str, object]
+    objective: str
+    features: tuple[ModelInput, ...]
+    coords: tuple[ModelInput, ...]
+    dataset: str
+    epoch: int
+    metrics: dict[str, float]
+    version: int = CARD_VERSION
+
+    @classmethod
+    def parse(cls, text: str, state: dict[str, Tensor]) -> ModelCard:
+        """The card in a header; tensors of `state` that an earlier version kept there go into the inputs.
+
+        Raises:
+            ValueError, TypeError, KeyError: Not a card.
+        """
+        content = json.loads(text)
+        if is_old(content):
+            content = renew_header(content, state)
+        for kind in ("features", "coords"):
+            content[kind] = tuple(ModelInput(**entry) for entry in content[kind])
+        return cls(**content)
+
+
+def save_weights(path: Path, state: dict[str, Tensor], card: ModelCard) -> None:
+    """Write weights and card; the file is whole or absent.
+
+    Raises:
+        JobError: No space, or no permission.
+    """
+    # safetensors refuses tensors that share memory, and views.
+    tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in state.items()}
+    text = json.dumps(asdict(card))
+    with write_atomically(path) as file:
+        file.write(save(tensors, metadata={"hept": text, "sha256": digest_weights(tensors, text)}))
+
+
+def load_model(source: ModelLike) -> TrainedModel:
+    """A trained model from a run, a weights file, or the published checkpoint (`.pt`).
+
+    Args:
+        source: A run or its folder (its best weights are taken), or a file. A loaded model is given back.
+
+    Raises:
+        InputError: Nothing there, or a file that is damaged or not ours.
+    """
+    if isinstance(source, TrainedModel):
+        return source
+    path = find_weights(os.fspath(source))
+    if path.suffix == ".pt":
+        return _published(path)
+    try:
+        header, state = _read_weights(path)
+        card = ModelCard.parse(header, state)
+        config = check_config(card.config, where=path)
+        is_embedding = find_objective(card.objective).is_embedding
+        network = build_network(config.model, card.features, card.coords, is_embedding=is_embedding)
+        network.load_state_dict(state)
+    except KeyError as error:
+        raise InputError(
+            path,
+            found=f"a description of the model in which {error} is missing or unknown",
+            expected="inputs, task and settings that this version knows",
+            remedy="train again with this version",
+        ) from error
+    except _DAMAGES as error:
+        raise InputError(
+            path,
+            found=f"a damaged checkpoint ({' '.join(str(error).split())[:200]})",
+            expected="a weights file written by hept-train fit",
+            remedy=_name_next_good(path),
+        ) from error
+    return TrainedModel(
+        network.eval(), config.task, card.objective, card.features, card.coords, config, str(path)
+    )
+
+
+# What reading a damaged file raises.
+_DAMAGES = (SafetensorError, OSError, ValueError, TypeError, RuntimeError, AttributeError)
+
+
+def _read_weights(path: Path) -> tuple[str, dict[str, Tensor]]:
+    """Description and tensors of a weights file whose checksum matches."""
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata() or {}
+        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header, digest = metadata.get("hept"), metadata.get("sha256")
+    if header is None:
+        raise ValueError("no description of the model in its header")
+    if digest is not None and digest != digest_weights(state, header):
+        raise ValueError("its checksum does not match")
+    version = json.loads(header).get("version", 1)
+    _check_version(path, version)
+    if digest is None and version > 2:
+        raise ValueError("no checksum in its header")
+    return header, state
+
+
+def _name_next_good(path: Path) -> str:
+    """The remedy for damaged weights: other weights of the same run, where they are whole."""
+    for name in (BEST, LAST):
+        other = path.with_name(name)
+        if other == path or not other.exists():
+            continue
+        try:
+            _read_weights(other)
+        except (*_DAMAGES, InputError):
+            continue
+        return f"use {other}, which is whole, in place of the run folder"
+    return "use a copy, or train again"
+
+
+def _check_version(path: Path, version: int) -> None:
+    if version > CARD_VERSION:
+        raise InputError(
+            path,
+            found=f"weights of version {version}",
+            expected=f"at most {CARD_VERSION}, the newest that this hept reads",
+            remedy="update with: pip install --upgrade hept",
+        )
+
+
+def _published(path: Path) -> TrainedModel:
+    # The published weights read scaled columns as they are, and know no periods.
+    coords = tuple(replace(entry, period=None) for entry in TRACKING.coordinates)
+    config = TrainConfig(task=TRACKING.task)
+    return TrainedModel(
+        load_published(path), TRACKING.task, "pairs", TRACKING.features, coords, config, str(path)
+    )

@@ -1,0 +1,157 @@
+"""Points with the same label belong together: InfoNCE over pair lists, and AP@k of the embedding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hepdata.loader.batch import Batch, PairTensors
+from hepdata.schema import Target
+from hept.losses import RandomNegatives, count_particles, info_nce, number_particles
+from hept.losses.infonce import Similarity
+from hept.metrics import average_precision_at_k
+from hept.metrics.figures import Figure, make_figures
+from hept.settings.fields import LossConfig
+
+PT_THRESHOLDS = (0.9, 0.5, 0.0)
+
+
+@dataclass(frozen=True)
+class PairsObjective:
+    """InfoNCE, and AP@k.
+
+    Attributes:
+        target: Columns of the truth.
+        tau: Temperature.
+        similarity: Of two embeddings, see `hept.losses.info_nce`.
+        random_negatives: Random negative pairs in training, as a part of the listed ones.
+        pt_min: Anchors of the loss have a larger pT, where the target has one.
+        pt_thresholds: Above which AP@k is told; the first one chooses the best epoch.
+        has_figures: Whether the target's further figures of merit are told too.
+    """
+
+    is_embedding: ClassVar[bool] = True
+    needs_pairs: ClassVar[bool] = True
+    metric_label: ClassVar[str] = "AP@k"
+
+    target: Target
+    tau: float = 0.05
+    similarity: Similarity = "published"
+    random_negatives: float = 0.2
+    pt_min: float = 0.9
+    pt_thresholds: tuple[float, ...] = PT_THRESHOLDS
+    has_figures: bool = False
+
+    @classmethod
+    def make(cls, target: Target, loss: LossConfig, *, only_metric: bool) -> PairsObjective:
+        """The objective for a dataset's target."""
+        return cls(
+            target,
+            tau=loss.tau,
+            similarity=loss.similarity,
+            random_negatives=loss.random_negatives,
+            pt_min=loss.pt_min,
+            pt_thresholds=PT_THRESHOLDS[:1] if only_metric else PT_THRESHOLDS,
+            has_figures=not only_metric,
+        )
+
+    @property
+    def metric(self) -> str:
+        """AP@k of the particles above the first threshold."""
+        return _name("ap", None if self.target.pt is None else self.pt_thresholds[0])
+
+    def count(self, batch: Batch) -> int:
+        """Particles with a positive pair."""
+        return count_particles(_listed(batch.positives), self._number(batch), self._is_anchor(batch))
+
+    def loss(
+        self, out: Tensor, batch: Batch, *, normaliser: float | None, generator: torch.Generator | None
+    ) -> Tensor:
+        """InfoNCE; random negatives only in training."""
+        random = None
+        if generator is not None and self.random_negatives > 0:
+            random = RandomNegatives(self.random_negatives, batch.offsets, generator)
+        return info_nce(
+            out,
+            _listed(batch.positives),
+            _listed(batch.negatives),
+            self._number(batch),
+            self._is_anchor(batch),
+            tau=self.tau,
+            similarity=self.similarity,
+            random_negatives=random,
+            normaliser=normaliser,
+        )
+
+    def scores(self) -> PairsScores:
+        """AP@k at the thresholds."""
+        figures = make_figures(self.target.figures) if self.has_figures else []
+        return PairsScores(self.target, self.pt_thresholds, figures)
+
+    def _number(self, batch: Batch) -> Tensor:
+        return number_particles(batch.columns[self.target.label], batch.cloud_index)
+
+    def _is_anchor(self, batch: Batch) -> Tensor:
+        return select_points(batch, self.target, self.pt_min)
+
+
+@dataclass
+class PairsScores:
+    """Means over clouds of AP@k, and of precision and recall among the 19 nearest, by pT threshold."""
+
+    target: Target
+    pt_thresholds: tuple[float, ...]
+    figures: list[Figure] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, out: Tensor, batch: Batch) -> None:
+        """Take in the clouds of a batch, each by itself."""
+        label = batch.columns[self.target.label]
+        selected = {each: select_points(batch, self.target, each or 0.0) for each in self._thresholds()}
+        for begin, end in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True):
+            cloud = slice(begin, end)
+            for threshold, is_query in selected.items():
+                found = average_precision_at_k(out[cloud].cpu(), label[cloud].cpu(), is_query[cloud].cpu())
+                if found.n_queries:
+                    for name, value in (
+                        ("ap", found.ap),
+                        ("precision19", found.precision),
+                        ("recall19", found.recall),
+                    ):
+                        self.values.setdefault(_name(name, threshold), []).append(value)
+            for figure in self.figures:
+                columns = {name: values[cloud].cpu().numpy() for name, values in batch.columns.items()}
+                figure.add(columns, out[cloud].double().cpu().numpy())
+
+    def result(self) -> dict[str, float]:
+        """Means over the clouds that have a query."""
+        empty = {_name("ap", threshold): float("nan") for threshold in self._thresholds()}
+        found = {name: float(np.mean(values)) for name, values in self.values.items()}
+        for figure in self.figures:
+            found |= figure.result()
+        return empty | found
+
+    def _thresholds(self) -> tuple[float | None, ...]:
+        return (None,) if self.target.pt is None else self.pt_thresholds
+
+
+def select_points(batch: Batch, target: Target, pt_min: float) -> Tensor:
+    """(N,) bool: the points that count, of those above `pt_min` where the target has a pT."""
+    is_chosen = (
+        batch.columns[target.label] != 0 if target.selection is None else batch.columns[target.selection]
+    )
+    return is_chosen if target.pt is None else is_chosen & (batch.columns[target.pt] > pt_min)
+
+
+def _name(figure: str, threshold: float | None) -> str:
+    return figure if threshold is None else f"{figure}@{threshold:g}"
+
+
+def _listed(pairs: PairTensors | None) -> PairTensors:
+    if pairs is None:
+        raise ValueError("the batch has no pair lists; this objective needs them: load with pairs=True")
+    return pairs

@@ -1,0 +1,1 @@
+"""What reproduces the paper: the systems it compares, its tables and its theory."""

@@ -1,0 +1,60 @@
+"""Train a system, or go on where it was stopped, and score it on the test split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from hepdata.loader.dataset import Dataset
+from hepdata.progress import Progress
+from hept.evaluation.evaluator import evaluate, open_split, score_split
+from hept.model.build import build_network
+from hept.model.trained import TrainedModel
+from hept.objectives.objective import make_objective
+from hept.paper.comparison.plan import Trial
+from hept.paper.comparison.store import Result
+from hept.runs.data import open_training_data
+from hept.runs.folder import has_states
+from hept.training.trainer import fit
+
+
+class Interrupted(Exception):
+    """The user stopped a training; its state is saved."""
+
+
+def score_trial(trial: Trial, dataset: Dataset, run: Path, progress: Progress) -> Result:
+    """Train in the folder `run` and score the best epoch; chance is scored without training.
+
+    Raises:
+        Interrupted: The user stopped the training.
+        JobError: The training diverged.
+    """
+    location = dataset.place.location
+    if trial.config.model.kind == "random":
+        return _score_untrained(trial, dataset, progress)
+    is_begun = has_states(run)
+    # All systems on as many threads; one that goes on keeps its own.
+    threads = None if is_begun else torch.get_num_threads()
+    fitted = fit(trial.config, location, run, progress=progress, resume=is_begun, threads=threads)
+    if fitted.stopped == "interrupted":
+        raise Interrupted
+    scores = evaluate(run, dataset, "test", progress=progress)
+    return scores | {
+        "epochs": float(fitted.epochs),
+        "best_epoch": float(fitted.best_epoch or 0),
+        "fit_seconds": fitted.seconds,
+    }
+
+
+def _score_untrained(trial: Trial, dataset: Dataset, progress: Progress) -> Result:
+    config = trial.config
+    data = open_training_data(config, dataset.place.location)
+    torch.manual_seed(config.seed)
+    objective = make_objective(data.target, config.loss)
+    network = build_network(config.model, data.features, data.coords, is_embedding=objective.is_embedding)
+    model = TrainedModel(
+        network, config.task, data.target.objective, data.features, data.coords, config, "random"
+    )
+    loader = open_split(model, dataset, "test", pairs=dataset.manifest.has_pairs)
+    return score_split(network, loader, objective, progress=progress) | {"epochs": 0.0}

@@ -1,0 +1,113 @@
+"""What a system costs on one cloud: time, operations and memory of training and inference.
+
+Times are medians over repeats after one to warm up. Operations are multiply-adds of matrix products, which is
+what the paper's FLOPs count.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from hepdata.loader.batch import Batch
+from hept.attention.clouds import Clouds
+from hept.model.build import build_network, find_periods
+from hept.model.network import Network, count_parameters
+from hept.objectives.objective import Objective, make_objective
+from hept.paper.comparison.memory import peak_gigabytes
+from hept.paper.comparison.store import Result
+from hept.paper.systems.catalog import find_system
+from hept.paper.systems.neighbors import find_neighbors
+from hept.runs.data import TrainingData
+from hept.settings.fields import TrainConfig
+
+
+def measure_cost(config: TrainConfig, data: TrainingData, batch: Batch, repeats: int) -> Result:
+    """Measure a freshly drawn network on one batch; the clock does not care what it has learned."""
+    network, objective = draw_network(config, data)
+    network.to(batch.features.device)
+    train, infer = training_step(network, objective, batch), inference(network, batch)
+    device = batch.features.device
+    counter = FlopCounterMode(display=False)
+    network.eval()
+    with counter:
+        infer()
+    result = {
+        "points": float(len(batch.features)),
+        "parameters": float(count_parameters(network)),
+        "gmacs": counter.get_total_flops() / 2e9,
+        "test_ms": 1000 * median_seconds(infer, repeats),
+        "test_gb": peak_gigabytes(infer, device),
+        "train_ms": 1000 * median_seconds(train, repeats),
+        "train_gb": peak_gigabytes(train, device),
+    }
+    if find_system(config.model.kind).has_static_graph:
+        result["graph_ms"] = 1000 * median_seconds(graph_building(config, data, batch), repeats)
+    return result
+
+
+def draw_network(config: TrainConfig, data: TrainingData) -> tuple[Network, Objective]:
+    """An untrained network for a dataset, and what it would be trained for."""
+    torch.manual_seed(config.seed)
+    objective = make_objective(data.target, config.loss, only_metric=True)
+    network = build_network(config.model, data.features, data.coords, is_embedding=objective.is_embedding)
+    return network, objective
+
+
+def training_step(network: Network, objective: Objective, batch: Batch) -> Callable[[], object]:
+    """Forward pass, loss and gradients of one batch."""
+
+    def step() -> None:
+        network.train()
+        network.zero_grad(set_to_none=True)
+        out = network(batch.features, batch.coords, batch.offsets)
+        generator = torch.Generator().manual_seed(0)
+        objective.loss(out, batch, normaliser=None, generator=generator).backward()  # type: ignore[no-untyped-call]
+
+    return step
+
+
+def inference(network: nn.Module, batch: Batch) -> Callable[[], Tensor]:
+    """The forward pass of one batch, without gradients."""
+
+    def run() -> Tensor:
+        network.eval()
+        with torch.inference_mode():
+            out: Tensor = network(batch.features, batch.coords, batch.offsets)
+        return out
+
+    return run
+
+
+def graph_building(config: TrainConfig, data: TrainingData, batch: Batch) -> Callable[[], object]:
+    """The nearest neighbours in (η, φ) that the system needs before it runs."""
+    periods = find_periods(data.coords[:2])
+
+    def run() -> object:
+        clouds = Clouds.from_offsets(batch.offsets, len(batch.features))
+        return find_neighbors(batch.coords[:, :2], clouds, config.model.n_neighbors, periods=periods)
+
+    return run
+
+
+def choose_device() -> torch.device:
+    """Where costs are measured: the GPU where there is one, as the trainer chooses too."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def median_seconds(work: Callable[[], object], repeats: int) -> float:
+    """Median wall time of `work` over repeats, after one that warms caches."""
+    work()
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        work()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times)

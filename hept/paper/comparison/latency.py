@@ -1,0 +1,72 @@
+"""Where HEPT's time goes on one cloud: attention, the rest of the network, and loss with gradients."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from hepdata.loader.batch import Batch
+from hept.attention.definition import HEPTAttention
+from hept.model.network import Network
+from hept.objectives.objective import Objective
+from hept.paper.comparison.cost import draw_network
+from hept.paper.comparison.store import Result
+from hept.runs.data import TrainingData
+from hept.settings.fields import TrainConfig
+
+
+def measure_latency(config: TrainConfig, data: TrainingData, batch: Batch, repeats: int) -> Result:
+    """Milliseconds of each part, medians over repeats after one to warm up."""
+    network, objective = draw_network(config, data)
+    network.to(batch.features.device)
+    runs = [_one_run(network, objective, batch) for _ in range(repeats + 1)][1:]
+    return {name: 1000 * statistics.median(run[name] for run in runs) for name in runs[0]}
+
+
+def _one_run(network: Network, objective: Objective, batch: Batch) -> Result:
+    network.eval()
+    with torch.inference_mode(), _time_attention(network) as attention:
+        begun = time.perf_counter()
+        network(batch.features, batch.coords, batch.offsets)
+        total = time.perf_counter() - begun
+    result = {"test_attention": attention[0], "test_other": total - attention[0]}
+    network.train()
+    network.zero_grad(set_to_none=True)
+    with _time_attention(network) as attention:
+        begun = time.perf_counter()
+        out = network(batch.features, batch.coords, batch.offsets)
+        forward = time.perf_counter() - begun
+    loss = objective.loss(out, batch, normaliser=None, generator=torch.Generator().manual_seed(0))
+    loss.backward()  # type: ignore[no-untyped-call]
+    total = time.perf_counter() - begun
+    return result | {
+        "train_loss_backward": total - forward,
+        "train_attention": attention[0],
+        "train_other": forward - attention[0],
+    }
+
+
+@contextmanager
+def _time_attention(network: Network) -> Iterator[list[float]]:
+    """A list whose one number grows by the seconds spent in attention."""
+    spent, begun = [0.0], [0.0]
+
+    def start(*_: object) -> None:
+        begun[0] = time.perf_counter()
+
+    def stop(*_: object) -> None:
+        spent[0] += time.perf_counter() - begun[0]
+
+    handles = []
+    for module in network.modules():
+        if isinstance(module, HEPTAttention):
+            handles += [module.register_forward_pre_hook(start), module.register_forward_hook(stop)]
+    try:
+        yield spent
+    finally:
+        for handle in handles:
+            handle.remove()

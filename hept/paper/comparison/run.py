@@ -1,0 +1,248 @@
+"""The whole comparison: every measurement is made once, kept, and not made again by the same command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from hepdata.errors import JobError
+from hepdata.loader.batch import Batch
+from hepdata.loader.dataset import Dataset
+from hepdata.progress import Progress
+from hepdata.schema import Target
+from hept.model.dataset_checks import check_split
+from hept.objectives.objective import Objective, make_objective
+from hept.paper.comparison.accuracy import Interrupted, score_trial
+from hept.paper.comparison.cost import choose_device, measure_cost
+from hept.paper.comparison.latency import measure_latency
+from hept.paper.comparison.plan import ABLATIONS, Budget, Trial, plan_accuracy, plan_sensitivity, plan_trial
+from hept.paper.comparison.scaling import SCALING_MODELS, ScalingLimits, list_sizes, may_go_on, measure_size
+from hept.paper.comparison.store import Result, ResultStore
+from hept.runs.data import TrainingData, open_training_data
+from hept.settings.fields import LossConfig, TrainConfig
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """What to compare.
+
+    Attributes:
+        models: Names of the catalog.
+        tables: Which tables to make.
+        budget: Of each training.
+        repeats: Of each timing.
+        limits: Of the scaling figure.
+    """
+
+    models: tuple[str, ...]
+    tables: tuple[str, ...]
+    budget: Budget
+    repeats: int = 5
+    limits: ScalingLimits = field(default_factory=ScalingLimits)
+
+
+@dataclass
+class Findings:
+    """What was found.
+
+    Attributes:
+        task: Of the dataset.
+        target: Of the dataset: what was learned.
+        source: Where the dataset is.
+        points_per_cloud: Mean of the dataset.
+        settings: What was asked for.
+        accuracy: Test scores by system.
+        cost: Time, operations and memory by system.
+        grid: Test scores and cost of HEPT by (tables, block size).
+        latency: Milliseconds of HEPT's parts.
+        scaling: Cost by system and size.
+        failed: What could not be measured, and why.
+        is_stopped: Whether the user stopped it before the end.
+    """
+
+    task: str
+    target: Target
+    source: str
+    points_per_cloud: float
+    settings: ComparisonSettings
+    accuracy: dict[str, Result] = field(default_factory=dict)
+    cost: dict[str, Result] = field(default_factory=dict)
+    grid: dict[tuple[int, int], tuple[Result | None, Result]] = field(default_factory=dict)
+    latency: Result | None = None
+    scaling: dict[str, list[Result]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    is_stopped: bool = False
+
+    @property
+    def objective(self) -> Objective:
+        """What the systems were trained for."""
+        return make_objective(self.target, LossConfig())
+
+    @property
+    def metric(self) -> str:
+        """The score of the paper's tables."""
+        return self.objective.metric
+
+    @property
+    def metric_label(self) -> str:
+        """What tables and figures call it."""
+        return f"{self.objective.metric_label}, %"
+
+
+def run_comparison(
+    dataset: Dataset,
+    base: TrainConfig,
+    settings: ComparisonSettings,
+    out: Path,
+    *,
+    progress: Progress,
+    announce: Callable[[str], None],
+) -> Findings:
+    """Train or load every system, measure it, and gather the numbers.
+
+    Args:
+        dataset: On which to compare.
+        base: Settings that all systems share.
+        settings: What to compare.
+        out: Folder of runs and results; found again, they are used and not made again.
+        progress: Listener of each training.
+        announce: Told a line about every measurement.
+
+    Raises:
+        InputError: The dataset does not fit the settings, or a split is empty.
+    """
+    check_split(dataset, "test")
+    counts, data = dataset.manifest.statistics(), open_training_data(base, dataset.place.location)
+    comparison = _Comparison(
+        dataset,
+        base,
+        settings,
+        out,
+        ResultStore(out / "results"),
+        data,
+        progress,
+        announce,
+        Findings(
+            base.task,
+            data.target,
+            str(dataset.place.location),
+            counts.n_points / counts.n_clouds,
+            settings,
+        ),
+    )
+    try:
+        comparison.run()
+    except Interrupted:
+        comparison.findings.is_stopped = True
+    return comparison.findings
+
+
+@dataclass
+class _Comparison:
+    dataset: Dataset
+    base: TrainConfig
+    settings: ComparisonSettings
+    out: Path
+    store: ResultStore
+    data: TrainingData
+    progress: Progress
+    announce: Callable[[str], None]
+    findings: Findings
+
+    def run(self) -> None:
+        """Cheap measurements first: a stopped comparison then has something of every table."""
+        tables, models = self.settings.tables, self.settings.models
+        plan = {trial.key: trial for trial in plan_accuracy(self.base, self.settings.budget, models)}
+        if "time" in tables or "memory" in tables:
+            for name, trial in plan.items():
+                if name != "random":
+                    self.findings.cost[name] = self._cost(trial)
+        if "latency" in tables:
+            self.findings.latency = self._latency()
+        if "scaling" in tables:
+            self._scale()
+        if "accuracy" in tables:
+            self._score_all(plan)
+        if "ablation" in tables:
+            self._score_all(
+                {trial.key: trial for trial in plan_accuracy(self.base, self.settings.budget, ABLATIONS)}
+            )
+        if "sensitivity" in tables:
+            for place, trial in plan_sensitivity(self.base, self.settings.budget).items():
+                self.findings.grid[place] = (self._score(trial), self._cost(trial))
+
+    def _score_all(self, plan: dict[str, Trial]) -> None:
+        for name, trial in plan.items():
+            found = self.findings.accuracy.get(name) or self._score(trial)
+            if found is not None:
+                self.findings.accuracy[name] = found
+
+    def _score(self, trial: Trial) -> Result | None:
+        fingerprint = trial.fingerprint(self.dataset.fingerprint)
+        found = self.store.get("accuracy", trial.key, fingerprint)
+        if found is not None:
+            return found
+        self.announce(f"training {trial.key}")
+        try:
+            run = self.out / "runs" / f"{trial.key}-{fingerprint}"
+            found = score_trial(trial, self.dataset, run, self.progress)
+        except JobError as error:
+            # One diverged system must not take the others with it; it is tried again by the next call.
+            self.findings.failed[trial.key] = str(error)
+            self.announce(f"{trial.key} failed: {error}")
+            return None
+        self.store.put("accuracy", trial.key, fingerprint, found)
+        self.announce(f"{trial.key}: {self.findings.metric} {100 * found[self.findings.metric]:.2f} %")
+        return found
+
+    def _cost(self, trial: Trial) -> Result:
+        fingerprint = trial.fingerprint(f"{self.dataset.fingerprint} {self._machine()}")
+        found = self.store.get("cost", trial.key, fingerprint)
+        if found is None:
+            found = measure_cost(trial.config, self.data, self._batch(), self.settings.repeats)
+            self.store.put("cost", trial.key, fingerprint, found)
+            self.announce(
+                f"timing {trial.key}: train {found['train_ms']:.0f} ms, test {found['test_ms']:.0f} ms"
+            )
+        return found
+
+    def _latency(self) -> Result:
+        trial = plan_trial(self.base, "hept", self.settings.budget, kind="hept")
+        fingerprint = trial.fingerprint(f"{self.dataset.fingerprint} {self._machine()}")
+        found = self.store.get("latency", "hept", fingerprint)
+        if found is None:
+            found = measure_latency(trial.config, self.data, self._batch(), self.settings.repeats)
+            self.store.put("latency", "hept", fingerprint, found)
+        return found
+
+    def _scale(self) -> None:
+        for name in SCALING_MODELS:
+            curve: list[Result] = []
+            for n_points in list_sizes(self.settings.limits.max_points):
+                found = self.store.get("scaling", f"{name}-{n_points}", self._machine())
+                if found is None:
+                    if not may_go_on(curve[-1] if curve else None, self.settings.limits):
+                        self.announce(f"scaling {name}: ends before {n_points:,} points (time or memory)")
+                        break
+                    found = measure_size(name, n_points)
+                    self.store.put("scaling", f"{name}-{n_points}", self._machine(), found)
+                    self.announce(f"scaling {name}, {n_points:,} points: {found['test_ms']:.0f} ms")
+                curve.append(found)
+            self.findings.scaling[name] = curve
+
+    def _batch(self) -> Batch:
+        """The first cloud of the test split."""
+        loader = self.dataset["test"].loader(
+            1,
+            features=self.data.features,
+            coords=self.data.coords,
+            pairs=self.findings.objective.needs_pairs,
+        )
+        return next(iter(loader)).to(choose_device())
+
+    def _machine(self) -> str:
+        """What timings depend on: they are made again on another device, with other threads or torch."""
+        return f"{choose_device()}-{torch.get_num_threads()}threads-torch{torch.__version__}"

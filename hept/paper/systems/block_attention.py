@@ -1,0 +1,72 @@
+"""Softmax attention exp(q·k) inside blocks of sorted points: orders enter, outputs and weights leave.
+
+Axes: C tables, H heads, N points, D dimensions, K blocks, S slots of a block.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hept.attention.kernels.operands import Blocks
+
+# Stands for log 0: an empty slot must weigh nothing, yet differences of two infinities must not arise.
+NOTHING = -1e30
+
+
+def gather_slots(rows: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
+    """Rows (H, N, …) in the order (H, N), laid into slots: (H, K, S, …)."""
+    index = order[:, blocks.position.flatten()]  # (H, K·S)
+    head = torch.arange(rows.shape[0], device=rows.device)[:, None]
+    laid = rows[head, index]
+    return laid.view(rows.shape[0], *blocks.position.shape, *rows.shape[2:])
+
+
+def return_to_points(slots: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
+    """Rows of slots (H, K, S, …) back in the order of the points: (H, N, …)."""
+    index = blocks.slot[invert(order)]  # (H, N)
+    head = torch.arange(slots.shape[0], device=slots.device)[:, None]
+    return slots.flatten(1, 2)[head, index]
+
+
+def invert(order: Tensor) -> Tensor:
+    """The place of every point in an order, along the last axis."""
+    place = torch.arange(order.shape[-1], device=order.device).expand(order.shape)
+    return torch.empty_like(order).scatter_(-1, order, place)
+
+
+def attend_in_blocks(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_order: Tensor,
+    key_order: Tensor,
+    blocks: Blocks,
+) -> tuple[Tensor, Tensor]:
+    """Attend in one table.
+
+    Args:
+        query: (H, N, D).
+        key: (H, N, D).
+        value: (H, N, V).
+        query_order: (H, N) order of the queries.
+        key_order: (H, N) order of the keys.
+        blocks: Cut of the sorted axis.
+
+    Returns:
+        (H, N, V) normalised outputs, and (H, N) the logarithm of what they were divided by.
+    """
+    q, k, v = (
+        gather_slots(rows, order, blocks)
+        for rows, order in ((query, query_order), (key, key_order), (value, key_order))
+    )
+    logits = (q @ k.mT).masked_fill(~blocks.is_filled[:, None, :], NOTHING)  # (H, K, S, S)
+    total = logits.logsumexp(-1)
+    out = (logits - total[..., None]).exp() @ v
+    return return_to_points(out, query_order, blocks), return_to_points(total, query_order, blocks)
+
+
+def combine(outputs: list[Tensor], totals: list[Tensor]) -> Tensor:
+    """Join normalised outputs by what each was divided by: one sum over all, one normalisation."""
+    weight = torch.stack(totals).softmax(0)  # (C, H, N)
+    return (weight[..., None] * torch.stack(outputs)).sum(0)

@@ -1,0 +1,73 @@
+"""FlatFormer (Liu et al. 2023): sort points by windows of the plane, cut into equal groups, attend in each.
+
+Layers alternate the axis along which windows follow each other, and every other pair of layers shifts the
+windows by half. The windows are those of the published adaptation: each axis divided equally into N parts.
+
+Axes: H heads, N points, D dimensions.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from hept.attention.clouds import Clouds
+from hept.attention.definition import cut_into_blocks
+from hept.attention.kernels import find_backend
+from hept.attention.kernels.operands import Layout, Operands
+from hept.attention.ranks import sort_by
+from hept.paper.systems.block_attention import attend_in_blocks
+from hept.paper.systems.projections import Kernel
+
+
+class FlatFormerAttention(nn.Module):
+    """Attention in groups of points that follow each other window by window.
+
+    Args:
+        block_size: Points of a group.
+        layer: Index of the layer, which gives axis and shift.
+        n_windows: Parts of each axis; None takes 0.4 √n of the cloud (31 at 6,000 points, 40 at 10,000).
+        kernel: `dot` or `gauss`.
+    """
+
+    def __init__(
+        self, *, block_size: int = 100, layer: int = 0, n_windows: int | None = None, kernel: Kernel = "dot"
+    ) -> None:
+        super().__init__()
+        self.kernel: Kernel = kernel
+        self.block_size, self.n_windows = block_size, n_windows
+        self.axis, self.shift = layer % 2, 0.5 * (layer // 2 % 2)
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
+        """(H, N, D) twice and (H, N, V) to (H, N, V)."""
+        blocks = cut_into_blocks(clouds, self.block_size)
+        with torch.no_grad():
+            order = self.sort(coords, clouds).expand(query.shape[0], -1)
+        if self.kernel == "gauss":
+            return find_backend("auto")(Operands(query, key, value), Layout(order[None], order[None], blocks))
+        return attend_in_blocks(query, key, value, order, order, blocks)[0]
+
+    def sort(self, coords: Tensor, clouds: Clouds) -> Tensor:
+        """(N,) order by cloud, window along the axis, window across it, place along the axis."""
+        plane = coords[:, :2].float()
+        low, high = _extent(plane, clouds)
+        parts = self._count_windows(clouds).to(plane.dtype)[:, None]
+        place = (plane - low) / (high - low).clamp(min=1e-12) * parts + self.shift
+        window = place.floor().long().clamp(min=0)
+        n_codes = int(parts.max()) + 2 if len(parts) else 2
+        along, across = window[:, self.axis], window[:, 1 - self.axis]
+        code = (clouds.index * n_codes + along) * n_codes + across
+        return sort_by(code, plane[:, self.axis].contiguous(), n_codes=clouds.n_clouds * n_codes**2)
+
+    def _count_windows(self, clouds: Clouds) -> Tensor:
+        """(N,) windows of each axis in the point's cloud."""
+        if self.n_windows is not None:
+            return torch.full_like(clouds.index, self.n_windows)
+        return (0.4 * clouds.sizes.float().sqrt()).round().clamp(min=1).long()[clouds.index]
+
+
+def _extent(plane: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
+    index = clouds.index[:, None].expand(plane.shape)
+    low = plane.new_full((clouds.n_clouds, 2), torch.inf).scatter_reduce_(0, index, plane, "amin")
+    high = plane.new_full((clouds.n_clouds, 2), -torch.inf).scatter_reduce_(0, index, plane, "amax")
+    return low[clouds.index], high[clouds.index]

@@ -1,0 +1,105 @@
+"""Reformer (Kitaev et al. 2020): angular hashing of tied, normalised keys; a block sees the one before it.
+
+Points are sorted by the bucket of a random rotation, arg max [xR ‖ −xR], cut into blocks, and attend to
+their own and the preceding block of their cloud. A point attends to itself only where it finds nobody else.
+Buckets that follow each other are not neighbours in space: that is what the paper holds against it.
+
+Axes: H heads, N points, D dimensions, C tables, K blocks, S slots.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hept.attention.clouds import Clouds
+from hept.attention.definition import cut_into_blocks
+from hept.attention.kernels.operands import Blocks
+from hept.paper.systems.block_attention import NOTHING, combine, gather_slots, return_to_points
+
+# A point's weight on itself, against log weights that normalised keys keep near zero.
+ON_ITSELF = -5e4
+
+
+class ReformerAttention(nn.Module):
+    """LSH attention with keys k = q/‖q‖.
+
+    Args:
+        n_heads: Attention heads.
+        dim: Dimensions of a query.
+        block_size: Points of a block; a cloud of n points has about n / block_size buckets.
+        n_tables: Rounds of hashing.
+        max_buckets: Upper limit of the buckets of a cloud.
+    """
+
+    def __init__(
+        self, n_heads: int, dim: int, *, block_size: int = 100, n_tables: int = 3, max_buckets: int = 1024
+    ) -> None:
+        super().__init__()
+        self.block_size = block_size
+        self.register_buffer("rotations", torch.randn(n_tables, n_heads, dim, max_buckets // 2))
+
+    rotations: Tensor
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        coords: Tensor,  # noqa: ARG002
+        clouds: Clouds,
+    ) -> Tensor:
+        """(H, N, D) twice and (H, N, V) to (H, N, V); the keys that enter are not used."""
+        blocks = cut_into_blocks(clouds, self.block_size)
+        before = previous_block(blocks, clouds)
+        # Unit keys, brought to the scale of the queries' logits.
+        key = functional.normalize(query, dim=-1) * query.shape[-1] ** 0.25
+        outputs, totals = [], []
+        for table in range(self.rotations.shape[0]):
+            with torch.no_grad():
+                order = self._sort(query, table, clouds)
+            out, total = _attend(query, key, value, order, blocks, before)
+            outputs.append(out)
+            totals.append(total)
+        return combine(outputs, totals)
+
+    def _sort(self, query: Tensor, table: int, clouds: Clouds) -> Tensor:
+        half = (clouds.sizes + 2 * self.block_size - 1) // (2 * self.block_size)
+        half = half.clamp(min=1, max=self.rotations.shape[-1])  # (B,) rotations of each cloud
+        n_rotations = int(half.max())
+        rotated = query @ self.rotations[table, :, :, :n_rotations].to(query.dtype)  # (H, N, R)
+        unused = torch.arange(n_rotations, device=query.device) >= half[clouds.index][:, None]
+        # Whoever shares the batch must not change a cloud's buckets: rotations beyond its own are struck out.
+        both = torch.cat([rotated, -rotated], -1).masked_fill(unused.repeat(1, 2), -torch.inf)
+        bucket = both.argmax(-1)
+        bucket = torch.where(bucket < n_rotations, bucket, bucket - n_rotations + half[clouds.index])
+        return torch.sort(clouds.index * (2 * n_rotations) + bucket, dim=-1, stable=True).indices
+
+
+def previous_block(blocks: Blocks, clouds: Clouds) -> Tensor:
+    """(K,) the block before each in its cloud: before the first the last, before a lone one itself."""
+    cloud = clouds.index[blocks.position[:, 0]] if clouds.n_points else blocks.position[:, 0]
+    block = torch.arange(len(cloud), device=cloud.device)
+    is_used = blocks.is_filled[:, 0]
+    # Surplus blocks behind the last cloud belong to no cloud.
+    cloud = torch.where(is_used, cloud, clouds.n_clouds)
+    first = torch.searchsorted(cloud.contiguous(), cloud.contiguous())
+    last = torch.searchsorted(cloud.contiguous(), cloud.contiguous(), right=True) - 1
+    return torch.where(block == first, last, block - 1)
+
+
+def _attend(
+    query: Tensor, key: Tensor, value: Tensor, order: Tensor, blocks: Blocks, before: Tensor
+) -> tuple[Tensor, Tensor]:
+    q, k, v = (gather_slots(rows, order, blocks) for rows in (query, key, value))
+    point = gather_slots(torch.arange(query.shape[1], device=query.device).expand(order.shape), order, blocks)
+    is_alone = before == torch.arange(len(before), device=before.device)
+    seen = torch.cat([blocks.is_filled, blocks.is_filled[before] & ~is_alone[:, None]], -1)  # (K, 2S)
+    k2, v2, point2 = (torch.cat([rows, rows[:, before]], 2) for rows in (k, v, point))
+    logits = q @ k2.mT  # (H, K, S, 2S)
+    logits = logits.masked_fill(point[..., :, None] == point2[..., None, :], ON_ITSELF)
+    logits = logits.masked_fill(~seen[:, None, :], NOTHING)
+    total = logits.logsumexp(-1)
+    out = (logits - total[..., None]).exp() @ v2
+    return return_to_points(out, order, blocks), return_to_points(total, order, blocks)

@@ -1,0 +1,98 @@
+"""From a name to a network: every system in one frame, matched to HEPT in trainable parameters."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from hept.model.transformer import HEPT
+from hept.paper.systems.attentions import ATTENTIONS, AttentionFactory
+from hept.paper.systems.catalog import find_system
+from hept.paper.systems.frame import Frame
+from hept.paper.systems.graph_layers import GRAPH_LAYERS
+from hept.paper.systems.graph_network import GraphNetwork
+from hept.paper.systems.random_baseline import RandomScores, Untrained
+
+MAX_WIDTH = 4096
+
+
+def build_model(name: str, frame: Frame) -> nn.Module:
+    """A network with `forward(features, coords, offsets)`, weights drawn from torch's generator.
+
+    Args:
+        name: A name of the catalog (but for `mlp`, which is no system of the paper).
+        frame: Sizes, shared by all systems.
+
+    Raises:
+        InputError: There is no such system.
+    """
+    find_system(name)
+    if name == "random":
+        if frame.head == "classification":
+            return RandomScores(frame.out_dim)
+        return Untrained(_build_hept(frame))
+    if name == "hept":
+        return _build_hept(frame)
+    return make(name, frame, match_width(name, frame))
+
+
+def match_width(name: str, frame: Frame) -> int:
+    """The width of the system's own networks at which it has as many trainable parameters as HEPT."""
+    with torch.device("meta"):
+        target = _count(_build_hept(frame))
+        low, high = 1, MAX_WIDTH
+        if _count(make(name, frame, low)) == _count(make(name, frame, high)):
+            # Nothing in it is free: with the kernel of HEPT it has what HEPT has.
+            return low
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if _count(make(name, frame, middle)) <= target else (low, middle)
+        over = _count(make(name, frame, high)) - target
+        under = target - _count(make(name, frame, low))
+    return high if over < under else low
+
+
+def make(name: str, frame: Frame, width: int) -> nn.Module:
+    """The system `name` with its free width set to `width`."""
+    if name in GRAPH_LAYERS:
+        return GraphNetwork(
+            frame.n_features,
+            frame.out_dim,
+            GRAPH_LAYERS[name](frame),
+            width=width,
+            n_layers=frame.n_layers,
+            head=frame.head,
+            embedding_dim=frame.hidden_dim // 2,
+            n_classes=frame.n_classes,
+            class_feature=frame.class_feature,
+            dropout=frame.dropout,
+        )
+    return _build_hept(frame, ATTENTIONS[name](frame, width))
+
+
+def _count(model: nn.Module) -> int:
+    return sum(weights.numel() for weights in model.parameters() if weights.requires_grad)
+
+
+def _build_hept(frame: Frame, attention: AttentionFactory | None = None) -> HEPT:
+    return HEPT(
+        frame.n_features,
+        frame.coords_dim,
+        frame.out_dim,
+        n_layers=frame.n_layers,
+        hidden_dim=frame.hidden_dim,
+        ff_dim=frame.ff_dim,
+        n_heads=frame.n_heads,
+        block_size=frame.block_size,
+        n_tables=frame.n_tables,
+        n_regions=frame.n_regions,
+        periods=frame.periods,
+        kernel=frame.kernel,
+        tied_qk=frame.tied_qk,
+        encode_place=frame.encode_place,
+        head=frame.head,
+        n_classes=frame.n_classes,
+        class_feature=frame.class_feature,
+        dropout=frame.dropout,
+        attention=attention,
+    )

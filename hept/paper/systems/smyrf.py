@@ -1,0 +1,87 @@
+"""SMYRF (Daras et al. 2020): transforms turn inner products into distances, E²LSH sorts both sides.
+
+Queries and keys are sorted apart and cut into equal blocks, m₁ times: OR-only hashing, without alignment.
+With the Gaussian kernel, distances are there already and the transforms fall away.
+
+Axes: H heads, N points, D dimensions, C tables.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from hept.attention.clouds import Clouds
+from hept.attention.definition import cut_into_blocks
+from hept.attention.kernels import find_backend
+from hept.attention.kernels.operands import Layout, Operands
+from hept.attention.ranks import sort_by
+from hept.paper.systems.block_attention import attend_in_blocks, combine
+from hept.paper.systems.projections import Kernel
+
+
+class SmyrfAttention(nn.Module):
+    """Balanced clusters by E²LSH values, queries and keys sorted apart.
+
+    Args:
+        n_heads: Attention heads.
+        dim: Dimensions of a query.
+        block_size: Points of a cluster.
+        n_tables: Rounds of hashing.
+        kernel: `dot` or `gauss`.
+    """
+
+    def __init__(
+        self, n_heads: int, dim: int, *, block_size: int = 100, n_tables: int = 3, kernel: Kernel = "dot"
+    ) -> None:
+        super().__init__()
+        self.kernel: Kernel = kernel
+        self.block_size = block_size
+        self.register_buffer("alpha", torch.randn(n_tables, n_heads, dim + 2 * (kernel == "dot")))
+
+    alpha: Tensor
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        coords: Tensor,  # noqa: ARG002
+        clouds: Clouds,
+    ) -> Tensor:
+        """(H, N, D) twice and (H, N, V) to (H, N, V)."""
+        blocks = cut_into_blocks(clouds, self.block_size)
+        with torch.no_grad():
+            hashed = transform(query, key, clouds) if self.kernel == "dot" else (query, key)
+            orders = [sort_by_projection(z, self.alpha, clouds) for z in hashed]  # (C, H, N) each
+        if self.kernel == "gauss":
+            return find_backend("auto")(Operands(query, key, value), Layout(orders[0], orders[1], blocks))
+        joined = [
+            attend_in_blocks(query, key, value, by_query, by_key, blocks)
+            for by_query, by_key in zip(*orders, strict=True)
+        ]
+        return combine([out for out, _ in joined], [total for _, total in joined])
+
+
+def sort_by_projection(z: Tensor, alpha: Tensor, clouds: Clouds) -> Tensor:
+    """Orders (C, H, N) of the points (H, N, D) of each cloud by the E²LSH values a·z, a from (C, H, D)."""
+    values = torch.einsum("chd,hnd->chn", alpha.to(z.dtype), z).contiguous()
+    return sort_by(clouds.index.expand(values.shape), values, n_codes=clouds.n_clouds)
+
+
+def transform(query: Tensor, key: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
+    """F(q), G(k) with ‖F(q) − G(k)‖² = 2(M_Q² + M_K²) − 2q·k, M the largest norms of the cloud.
+
+    F(q) = [q, 0, √(M² − ‖q‖²)] and G(k) = [k, √(M² − ‖k‖²), 0] with M² = M_Q² + M_K².
+    """
+    squared = [z.square().sum(-1) for z in (query, key)]  # (H, N) each
+    largest = sum((_largest(norm, clouds) for norm in squared), start=query.new_zeros(()))
+    rest = [(largest - norm).clamp(min=0).sqrt()[..., None] for norm in squared]
+    zero = torch.zeros_like(rest[0])
+    return torch.cat([query, zero, rest[0]], -1), torch.cat([key, rest[1], zero], -1)
+
+
+def _largest(values: Tensor, clouds: Clouds) -> Tensor:
+    most = values.new_zeros(values.shape[0], clouds.n_clouds)
+    most.scatter_reduce_(1, clouds.index.expand(values.shape), values, "amax")
+    return most[:, clouds.index]

@@ -1,0 +1,1 @@
+"""A training run as a folder: what it is planned to do, its data, its files, and who may write them."""

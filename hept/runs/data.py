@@ -1,0 +1,154 @@
+"""The data side of a run: a dataset is checked against what training needs, and gives inputs and loaders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+from hepdata.errors import InputError
+from hepdata.loader.batch import Batch
+from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
+from hepdata.loader.stream import Loader
+from hepdata.schema import ModelInput, Target
+from hept.metrics.figures import make_figures
+from hept.model.dataset_checks import (
+    Inputs,
+    check_fit,
+    check_labels,
+    check_training,
+    choose_model_inputs,
+    find_target,
+)
+from hept.model.preparation import learn_spread
+from hept.objectives.objective import find_objective
+from hept.runs.run import describe_location
+from hept.settings.fields import TrainConfig
+
+# The mean and spread of a feature are settled long before this many clouds.
+CLOUDS_FOR_STATISTICS = 100
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """A dataset, ready for training.
+
+    Attributes:
+        dataset: The opened dataset.
+        target: What is to be learned.
+        train: Shuffled batches of this process.
+        valid: The whole validation split, one cloud a batch.
+        features: The features of the model.
+        coords: The coordinates of the model.
+    """
+
+    dataset: Dataset
+    target: Target
+    train: Loader
+    valid: Loader
+    features: tuple[ModelInput, ...]
+    coords: tuple[ModelInput, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the dataset."""
+        return self.dataset.fingerprint
+
+    def describe(self, run: Path) -> dict[str, object]:
+        """For the run folder."""
+        return {
+            **describe_location(self.dataset, run),
+            "fingerprint": self.fingerprint,
+            "objective": self.target.objective,
+            "features": [asdict(entry) for entry in self.features],
+            "coords": [asdict(entry) for entry in self.coords],
+            "clouds": {name: len(self.dataset[name]) for name in self.dataset.splits},
+        }
+
+    def go_to(self, n_batches: int) -> None:
+        """Begin the next iteration over `train` after so many batches of its epoch."""
+        self.train.load_state_dict(self.train.state_dict() | {"epoch": self.train.epoch, "step": n_batches})
+
+    def check_fingerprint(self, expected: str, run: Path) -> None:
+        """Compare with the dataset that a run began with.
+
+        Raises:
+            InputError: It is another one.
+        """
+        if expected != self.fingerprint:
+            raise InputError(
+                run,
+                found=f"a dataset with fingerprint {self.fingerprint[:12]}",
+                expected=f"the one that the run began with ({expected[:12]})",
+                remedy="resume with the same dataset, or begin another run",
+            )
+
+
+def open_training_data(
+    config: TrainConfig,
+    location: DatasetLike,
+    *,
+    inputs: Inputs | None = None,
+    rank: int = 0,
+    world_size: int = 1,
+) -> TrainingData:
+    """Open a dataset and see that it fits the configuration.
+
+    Args:
+        config: Of the run.
+        location: The dataset, or where it is.
+        inputs: Of a run that goes on; resolved from schema, settings and training split where not given.
+        rank: Number of this process.
+        world_size: Number of processes.
+
+    Raises:
+        InputError: Wrong task, no pairs or labels, an empty split, or inputs that the dataset does not have.
+    """
+    dataset = open_dataset(location)
+    check_training(config, dataset)
+    target = find_target(dataset)
+    needs_pairs = find_objective(target.objective).needs_pairs
+    # Figures of merit are first needed after the training: an unknown one is told before it.
+    make_figures(target.figures)
+    check_labels(dataset, needs_pairs=needs_pairs)
+    features, coords = inputs or resolve_inputs(config, dataset)
+    check_fit(dataset, features, coords, whose="this run")
+    train = dataset["train"].loader(
+        config.batch_size,
+        workers=config.data.workers,
+        shuffle=True,
+        seed=config.seed,
+        pairs=needs_pairs,
+        rank=rank,
+        world_size=world_size,
+        pin_memory=True,
+        features=features,
+        coords=coords,
+    )
+    valid = dataset["valid"].loader(
+        1, workers=config.data.workers, pairs=needs_pairs, features=features, coords=coords
+    )
+    return TrainingData(dataset, target, train, valid, features, coords)
+
+
+def resolve_inputs(config: TrainConfig, dataset: Dataset) -> Inputs:
+    """Features and coordinates: from the settings, the dataset's schema and its training split.
+
+    Raises:
+        InputError: An unknown column or field, or a value that does not fit.
+    """
+    features, coords = choose_model_inputs(config, dataset)
+    if any(entry.standardise for entry in features):
+        features = learn_spread(features, (batch.features for batch in _sample(dataset, features, coords)))
+    if any(entry.standardise for entry in coords):
+        coords = learn_spread(coords, (batch.coords for batch in _sample(dataset, features, coords)))
+    return features, coords
+
+
+def _sample(
+    dataset: Dataset, features: Sequence[ModelInput], coords: Sequence[ModelInput]
+) -> Iterator[Batch]:
+    # Not shuffled, and the same in all processes.
+    loader = dataset["train"].loader(1, pairs=False, features=features, coords=coords)
+    return islice(loader, CLOUDS_FOR_STATISTICS)

@@ -1,0 +1,130 @@
+"""What `hept.fit` is about to do: arguments enter, a checked plan leaves; torch is imported last."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
+from hept.model.dataset_checks import check_training
+from hept.runs.folder import RunFolder, find_states, has_states
+from hept.runs.run import Run
+from hept.settings.config import Settings, load_config
+from hept.settings.fields import TrainConfig
+from hept.settings.preset_choice import choose_preset, find_published
+
+Announce = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A run that can begin: its settings, its dataset and its folder."""
+
+    config: TrainConfig
+    dataset: Dataset
+    run: Path
+
+
+def plan_run(
+    dataset: DatasetLike,
+    preset: str | None,
+    settings: Settings,
+    out: Path | None,
+    accelerator: str,
+    announce: Announce,
+) -> RunPlan:
+    """A new run; where the preset or the folder is not given, choose it and say so.
+
+    Raises:
+        InputError: Settings, dataset or folder cannot be used.
+    """
+    if preset is not None:
+        load_config(preset, settings)
+    opened = open_dataset(dataset)
+    # Any preset of the task shows whether settings and dataset fit: devices, which need torch, come after.
+    config = load_config(preset or _choose_preset(opened, has_gpu=False), settings)
+    check_training(config, opened)
+    run = out or _choose_folder(opened.place.location)
+    folder = RunFolder(run)
+    if not has_states(run):
+        folder.check_unused()
+    if preset is None:
+        preset = _announce_preset(opened, announce, has_gpu=has_gpu(accelerator))
+        config = load_config(preset, settings)
+    else:
+        warn_of_published(preset, accelerator, announce)
+    if folder.is_begun(config, resume=False):
+        _say(f"going on with the run in {run}", announce)
+    if out is None:
+        _say(f"run folder: {run}", announce)
+    return RunPlan(config, opened, run)
+
+
+def plan_resume(run: Path, dataset: DatasetLike | None) -> RunPlan:
+    """A run to go on with, on its own dataset or where that lies now.
+
+    Raises:
+        InputError: No run with a saved state, or no dataset.
+    """
+    config = RunFolder(run).read_config()
+    find_states(run)
+    opened = Run(run).open_dataset() if dataset is None else open_dataset(dataset)
+    check_training(config, opened)
+    return RunPlan(config, opened, run)
+
+
+def has_gpu(accelerator: str) -> bool:
+    """Whether training would run on a GPU."""
+    if accelerator != "auto":
+        return accelerator != "cpu"
+    import torch
+
+    return torch.cuda.is_available() or torch.backends.mps.is_available()
+
+
+def warn_of_published(preset: str, accelerator: str, announce: Announce) -> None:
+    """On a CPU, name the preset for laptops beside a published one."""
+    found = find_published(preset)
+    if found is not None and not has_gpu(accelerator):
+        published, laptop = found
+        _say(
+            f"note: {published.name} is made for GPUs ({published.time}); "
+            f"for a CPU there is the preset {laptop.name} ({laptop.time})",
+            announce,
+        )
+
+
+def count_points(dataset: Dataset) -> float:
+    """Mean number of points in the clouds of a dataset."""
+    statistics = dataset.manifest.statistics()
+    return statistics.n_points / max(statistics.n_clouds, 1)
+
+
+def _choose_preset(dataset: Dataset, *, has_gpu: bool) -> str:
+    return choose_preset(dataset.task, count_points(dataset), has_gpu=has_gpu).name
+
+
+def _announce_preset(dataset: Dataset, announce: Announce, *, has_gpu: bool) -> str:
+    name = _choose_preset(dataset, has_gpu=has_gpu)
+    device = "a GPU" if has_gpu else "a CPU"
+    _say(
+        f"preset: {name}, for {dataset.task} with {count_points(dataset):,.0f} points a cloud on {device} "
+        "(hept-train presets lists all)",
+        announce,
+    )
+    return name
+
+
+def _choose_folder(dataset: str) -> Path:
+    name = Path(dataset).name or Path(dataset).resolve().name
+    return next(path for n in count(1) if not (path := Path("runs") / f"{name}-{n}").exists())
+
+
+def _say(line: str, announce: Announce) -> None:
+    # Of several processes, each of which runs the whole program, one speaks.
+    ranks = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
+    if all(os.environ.get(name, "0") == "0" for name in ranks):
+        announce(line)

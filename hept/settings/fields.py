@@ -1,0 +1,201 @@
+"""Every setting of a training run, with type, limits, default and meaning.
+
+`hept-train settings` prints these descriptions. Modules never see these classes: the trainer takes values out
+of them and passes them as plain arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
+
+from hepdata.inputs import parse_choice
+from hept.paper.systems.catalog import find_system
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelConfig(_Section):
+    """The network."""
+
+    kind: str = Field(default="hept", description="System: hept, or another of the paper, such as gravnet.")
+    kernel: Literal["gaussian", "dot"] = Field(
+        default="gaussian",
+        description="Attention kernel: gaussian is exp(−½‖q−k‖²) of the paper, dot is exp(q·k).",
+    )
+    tied_qk: bool = Field(default=False, description="Whether queries and keys share their projection.")
+    encode_place: bool | None = Field(
+        default=None,
+        description="Whether coordinates enter the point features too; null: with the kernel dot only.",
+    )
+    n_layers: int = Field(default=4, ge=1, description="Transformer layers.")
+    hidden_dim: int = Field(default=24, ge=1, description="Width of a point's features, and of each head.")
+    ff_dim: int | None = Field(
+        default=None, ge=1, description="Width inside the feed-forward networks; null: that of hidden_dim."
+    )
+    n_heads: int = Field(default=8, ge=1, description="Attention heads.")
+    block_size: int = Field(default=100, ge=1, description="Points of a block, within which all attend.")
+    n_tables: int = Field(
+        default=3, ge=1, description="Hash tables (OR); each sorts all points into blocks anew."
+    )
+    n_regions: int = Field(
+        default=150,
+        ge=1,
+        description="Regions of the (η, φ) plane that the hashing keeps apart (AND); more are smaller.",
+    )
+    n_neighbors: int = Field(default=64, ge=1, description="Neighbours of a point in graph networks.")
+    out_dim: int = Field(default=12, ge=1, description="Dimensions of the embedding; classifiers have one.")
+    dropout: float = Field(default=0.1, ge=0, lt=1, description="Share of values dropped in training.")
+    quiet_start: bool = Field(
+        default=False, description="Whether attention begins at zero, so that each point begins by itself."
+    )
+    start_width: float | None = Field(
+        default=None,
+        gt=0,
+        description="Width of the gaussian kernel in the (η, φ) plane at the beginning; null: as drawn.",
+    )
+
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, kind: str) -> str:
+        return find_system(kind).name
+
+
+class DataConfig(_Section):
+    """What the network reads of a dataset.
+
+    An input is a name, or a mapping with fields of `hepdata.schema.ModelInput`; see `hepdata.inputs`.
+    """
+
+    features: list[str | dict[str, object]] | None = Field(
+        default=None,
+        description="Features: names, or mappings as {column: phi, scale: 0.318}; null: the dataset's own.",
+    )
+    coords: list[str | dict[str, object]] | None = Field(
+        default=None, description="Coordinates, likewise; points are hashed by the first two."
+    )
+    workers: int = Field(
+        default=0, ge=0, description="Threads that read batches ahead; 0 still reads one ahead."
+    )
+
+    @field_validator("features", "coords")
+    @classmethod
+    def _are_inputs(cls, choices: list[object] | None, info: ValidationInfo) -> list[object] | None:
+        for choice in choices or []:
+            parse_choice(choice, f"data.{info.field_name}")
+        return choices
+
+
+class LossConfig(_Section):
+    """What is minimised: InfoNCE for pairs, focal loss for classes."""
+
+    tau: float = Field(default=0.05, gt=0, description="Temperature of InfoNCE.")
+    similarity: Literal["published", "paper"] = Field(
+        default="published",
+        description="Of two embeddings: as in the authors' code, or exp(−d²/τ) as in the paper's text.",
+    )
+    random_negatives: float = Field(
+        default=0.2, ge=0, description="Random negative pairs in training, as a share of the stored pairs."
+    )
+    pt_min: float = Field(
+        default=0.9, ge=0, description="Only particles above this pT in GeV count in InfoNCE."
+    )
+    alpha: float = Field(default=0.25, gt=0, description="Weight of the positive class in the focal loss.")
+    gamma: float = Field(default=2.0, ge=0, description="How much the focal loss discounts easy points.")
+
+
+class OptimizerConfig(_Section):
+    """Adam and the course of its learning rate."""
+
+    lr: float = Field(default=1e-3, gt=0, description="Learning rate.")
+    weight_decay: float = Field(default=0.0, ge=0, description="L2 penalty on the weights.")
+    schedule: Literal["constant", "step", "plateau", "cosine"] = Field(
+        default="constant",
+        description="Course of the learning rate: lower it every step_epochs, after patience epochs without "
+        "gain, or along a cosine to zero.",
+    )
+    factor: float = Field(
+        default=0.5, gt=0, le=1, description="By which the schedules step and plateau lower the rate."
+    )
+    step_epochs: int = Field(default=500, ge=1, description="Epochs between two steps of the schedule step.")
+    patience: int = Field(
+        default=20, ge=0, description="Validations without gain before the schedule plateau lowers the rate."
+    )
+    warmup_steps: int = Field(
+        default=0, ge=0, description="Optimiser steps in which the rate rises from zero to lr."
+    )
+    clip_norm: float | None = Field(
+        default=None, gt=0, description="Largest norm of the gradient; longer ones are cut. null: no limit."
+    )
+
+
+class TrainConfig(_Section):
+    """A whole run, as written to the run folder."""
+
+    task: str = Field(description="Task of the datasets that the settings are for.")
+    seed: int = Field(
+        default=42, ge=0, lt=2**63, description="Of weights, order of clouds, dropout and negatives."
+    )
+    epochs: int = Field(default=100, ge=1, description="Passes over the training split.")
+    max_minutes: float | None = Field(
+        default=None, gt=0, description="Stop after the epoch that reaches this time; null: no limit."
+    )
+    batch_size: int = Field(default=1, ge=1, description="Clouds of a batch, for each process.")
+    accumulate: int = Field(default=1, ge=1, description="Batches of one optimiser step.")
+    early_stopping: int | None = Field(
+        default=None, ge=1, description="Stop after so many validations without gain; null: never."
+    )
+    ema_decay: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Decay of a moving average of the weights, which is validated and kept; null: none.",
+    )
+    checkpoint_activations: bool = Field(
+        default=False, description="Compute activations again in the backward pass: less memory, more time."
+    )
+    compile: bool = Field(default=False, description="Whether to compile the network with torch.compile.")
+    precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = Field(
+        default="32-true", description="Of the arithmetic, in the words of Lightning Fabric."
+    )
+    validate_every: int = Field(default=1, ge=1, description="Epochs between two validations.")
+    save_every_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="Also save the state after so many steps; null: after every epoch only.",
+    )
+    save_every_minutes: float | None = Field(
+        default=10.0, gt=0, description="Also save the state after so many minutes; null: never by time."
+    )
+    keep_last: int = Field(default=2, ge=1, description="Saved states that are kept, newest first.")
+    max_loss: float = Field(default=1e6, gt=0, description="A larger loss stops the run as diverged.")
+    model: ModelConfig = ModelConfig()
+    data: DataConfig = DataConfig()
+    loss: LossConfig = LossConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+
+    def to_yaml(self) -> str:
+        """The resolved configuration, every key in it."""
+        return yaml.safe_dump(self.model_dump(), sort_keys=False)
+
+
+def list_keys() -> list[str]:
+    """Dotted names of all settings."""
+    return list(list_fields())
+
+
+def list_fields() -> dict[str, FieldInfo]:
+    """The fields of all settings by dotted name, with type, default and description."""
+    fields: dict[str, FieldInfo] = {}
+    for name, found in TrainConfig.model_fields.items():
+        section = found.annotation
+        if isinstance(section, type) and issubclass(section, BaseModel):
+            fields |= {f"{name}.{inner}": below for inner, below in section.model_fields.items()}
+        else:
+            fields[name] = found
+    return fields

@@ -1,0 +1,95 @@
+"""Presets as a user chooses among them: what each is for, and which one fits a dataset and a machine.
+
+Every preset says it itself, in the section `about` of its YAML file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hepdata.errors import InputError
+from hepdata.schema import SCHEMAS
+from hept.settings.config import list_presets, load_config, read_about
+
+
+class _About(BaseModel):
+    """The section `about` of a preset."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    purpose: str
+    points: int = Field(ge=1)
+    device: Literal["cpu", "gpu"]
+    time: str
+
+
+@dataclass(frozen=True)
+class PresetCard:
+    """What a preset is for.
+
+    Attributes:
+        name: What `preset` is set to.
+        task: Of the datasets it is made for.
+        purpose: In a few words.
+        points: Points of the clouds it is made for, about.
+        device: "cpu" for what a laptop trains in minutes, "gpu" for the published settings.
+        epochs: How long it trains.
+        time: How long that takes.
+    """
+
+    name: str
+    task: str
+    purpose: str
+    points: int
+    device: Literal["cpu", "gpu"]
+    epochs: int
+    time: str
+
+
+def describe_presets() -> list[PresetCard]:
+    """All presets that come with the package: by task, the smallest clouds first."""
+    cards = []
+    for name in list_presets():
+        config, about = load_config(name), _About.model_validate(read_about(name))
+        cards.append(PresetCard(name=name, task=config.task, epochs=config.epochs, **about.model_dump()))
+    tasks = list(SCHEMAS)
+    return sorted(cards, key=lambda card: (tasks.index(card.task), card.points, card.device))
+
+
+def choose_preset(task: str, points: float, *, has_gpu: bool) -> PresetCard:
+    """The preset made for clouds of the most similar size.
+
+    Without a GPU only those that a CPU trains in minutes are offered; with one, the published preset wins
+    over a small one for the same size.
+
+    Args:
+        task: Of the dataset.
+        points: Mean number of points in its clouds.
+        has_gpu: Whether training runs on a GPU.
+
+    Raises:
+        InputError: There is no preset for the task.
+    """
+    offered = [card for card in describe_presets() if card.task == task and (has_gpu or card.device == "cpu")]
+    if not offered:
+        raise InputError(
+            f"task {task!r}",
+            found="no preset for it",
+            expected=f"a dataset of one of {', '.join(SCHEMAS)}, or settings of your own",
+            remedy="name a .yaml file with `preset`",
+        )
+    return min(
+        offered, key=lambda card: (abs(math.log(card.points / max(points, 1.0))), card.device == "cpu")
+    )
+
+
+def find_published(preset: str) -> tuple[PresetCard, PresetCard] | None:
+    """A published preset, and the one to train on a CPU instead; None where `preset` is not published."""
+    for card in describe_presets():
+        if card.name == preset and card.device == "gpu":
+            return card, choose_preset(card.task, card.points, has_gpu=False)
+    return None
