@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from hepdata.errors import InputError
 from hepdata.schema import ModelInput
-from hept.model.mlp import build_mlp
 from hept.model.network import Network, focus_attention, silence_attention
 from hept.paper.systems.frame import Frame
 from hept.paper.systems.registry import build_model
@@ -43,7 +42,7 @@ def build_network(
         class_feature=-1 if class_feature is None else class_feature,
         dropout=model.dropout,
     )
-    body = build_mlp(frame) if model.kind == "mlp" else build_model(model.kind, frame)
+    body = build_model(model.kind, frame)
     if model.quiet_start:
         silence_attention(body)
     if model.start_width is not None:

@@ -80,19 +80,20 @@ def has_float64(device: torch.device) -> bool:
 
 
 def gather_slots(rows: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
-    """Rows (H, N, D) in an order (H, N), laid into the slots of blocks: (H, K, S, D)."""
+    """Rows (H, N, …) in an order (H, N), laid into the slots of blocks: (H, K, S, …)."""
     head = torch.arange(rows.shape[0], device=rows.device).unsqueeze(1) * rows.shape[1]
     index = (order + head).index_select(-1, blocks.position.flatten())  # (H, K·S) on the axis of H·N rows
     # A look-up of rows by integers has a faster backward pass than indexing.
-    found = functional.embedding(index, rows.flatten(0, 1))
-    return found.view(rows.shape[0], *blocks.position.shape, rows.shape[-1])
+    found = functional.embedding(index, rows.reshape(rows.shape[0] * rows.shape[1], -1))
+    return found.view(rows.shape[0], *blocks.position.shape, *rows.shape[2:])
 
 
 def return_to_points(slots: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
-    """Rows of slots (H, K, S, D) back in the order of the points: (H, N, D)."""
+    """Rows of slots (H, K, S, …) back in the order of the points: (H, N, …)."""
     index = blocks.slot.take(invert(order)).unsqueeze(-1)  # (H, N, 1), the slot of each point
-    flat = slots.flatten(1, 2)
-    return flat.gather(1, index.expand(*index.shape[:2], flat.shape[-1]))
+    flat = slots.reshape(slots.shape[0], slots.shape[1] * slots.shape[2], -1)
+    found = flat.gather(1, index.expand(*index.shape[:2], flat.shape[-1]))
+    return found.view(*order.shape, *slots.shape[3:])
 
 
 def invert(order: Tensor) -> Tensor:

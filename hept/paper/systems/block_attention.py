@@ -9,30 +9,10 @@ import torch
 from torch import Tensor
 
 from hept.attention.kernels.operands import Blocks
+from hept.attention.kernels.plain import gather_slots, return_to_points
 
 # Stands for log 0: an empty slot must weigh nothing, yet differences of two infinities must not arise.
 NOTHING = -1e30
-
-
-def gather_slots(rows: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
-    """Rows (H, N, …) in the order (H, N), laid into slots: (H, K, S, …)."""
-    index = order[:, blocks.position.flatten()]  # (H, K·S)
-    head = torch.arange(rows.shape[0], device=rows.device)[:, None]
-    laid = rows[head, index]
-    return laid.view(rows.shape[0], *blocks.position.shape, *rows.shape[2:])
-
-
-def return_to_points(slots: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
-    """Rows of slots (H, K, S, …) back in the order of the points: (H, N, …)."""
-    index = blocks.slot[invert(order)]  # (H, N)
-    head = torch.arange(slots.shape[0], device=slots.device)[:, None]
-    return slots.flatten(1, 2)[head, index]
-
-
-def invert(order: Tensor) -> Tensor:
-    """The place of every point in an order, along the last axis."""
-    place = torch.arange(order.shape[-1], device=order.device).expand(order.shape)
-    return torch.empty_like(order).scatter_(-1, order, place)
 
 
 def attend_in_blocks(

@@ -1,8 +1,12 @@
-"""Names of all systems: what the command line offers, what tables print, and what the paper calls them."""
+"""The table of all systems: what users call them, what the paper calls them, and which function makes them.
+
+A new system is a file in this folder with such a function, and a line here. Importing this needs no torch.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from hepdata.errors import InputError, nearest_name
@@ -19,6 +23,9 @@ class System:
         label: What the paper's tables call it.
         family: Which part of the tables it stands in.
         summary: What it does, in a line.
+        source: File of this folder and its function, as "smyrf:make_smyrf". It makes the layers of a graph
+            network from the frame, and otherwise the attention from the frame and the free width.
+        options: Further arguments of this function.
         has_static_graph: Whether it needs a neighbour graph of the input, built before the network runs.
     """
 
@@ -26,35 +33,61 @@ class System:
     label: str
     family: Family
     summary: str
+    source: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
     has_static_graph: bool = False
 
 
+GAUSS = {"kernel": "gauss"}
+
+# fmt: off
 CATALOG: tuple[System, ...] = (
     System("random", "Random", "baseline", "untrained HEPT (tracking), random scores (pileup)"),
-    System("reformer", "Reformer", "transformer", "angular LSH, tied normalised keys, neighbouring chunks"),
-    System("smyrf", "SMYRF", "transformer", "asymmetric E²LSH, balanced clusters, OR-only"),
-    System("hyperattn", "HyperAttn", "transformer", "sorted hyperplane LSH once, plus sampled keys"),
-    System("performer", "Performer", "transformer", "positive orthogonal random features"),
-    System("flt", "FLT", "transformer", "Performer with Fourier features of a relative position"),
-    System("scatterbrain", "ScatterBrain", "transformer", "random features, made exact where hashing meets"),
-    System("pointtrans", "PointTrans", "transformer", "vector attention over nearest neighbours", True),
-    System("flatformer", "FlatFormer", "transformer", "equal groups along windows of the plane"),
-    System("gcn", "GCN", "graph", "normalised sums over nearest neighbours", True),
-    System("dgcnn", "DGCNN", "graph", "edge convolutions on graphs rebuilt from features"),
-    System("gravnet", "GravNet", "graph", "weighted neighbours in a learned space"),
-    System("gatedgnn", "GatedGNN", "graph", "messages through gated recurrent units", True),
-    System("performer-khept", "Performer-k_HEPT", "kernel", "Performer with the kernel of HEPT"),
-    System("smyrf-khept", "SMYRF-k_HEPT", "kernel", "SMYRF with the kernel of HEPT"),
-    System("flatformer-khept", "FlatFormer-k_HEPT", "kernel", "FlatFormer with the kernel of HEPT"),
+    System("reformer", "Reformer", "transformer", "angular LSH, tied normalised keys, neighbouring chunks",
+           "reformer:make_reformer"),
+    System("smyrf", "SMYRF", "transformer", "asymmetric E²LSH, balanced clusters, OR-only",
+           "smyrf:make_smyrf"),
+    System("hyperattn", "HyperAttn", "transformer", "sorted hyperplane LSH once, plus sampled keys",
+           "hyper_attention:make_hyper"),
+    System("performer", "Performer", "transformer", "positive orthogonal random features",
+           "performer:make_performer"),
+    System("flt", "FLT", "transformer", "Performer with Fourier features of a relative position",
+           "flt:make_flt"),
+    System("scatterbrain", "ScatterBrain", "transformer", "random features, made exact where hashing meets",
+           "scatterbrain:make_scatterbrain"),
+    System("pointtrans", "PointTrans", "transformer", "vector attention over nearest neighbours",
+           "point_transformer:make_point_transformer", has_static_graph=True),
+    System("flatformer", "FlatFormer", "transformer", "equal groups along windows of the plane",
+           "flatformer:make_flatformer"),
+    System("gcn", "GCN", "graph", "normalised sums over nearest neighbours",
+           "gcn:make_gcn", has_static_graph=True),
+    System("dgcnn", "DGCNN", "graph", "edge convolutions on graphs rebuilt from features",
+           "dgcnn:make_dgcnn"),
+    System("gravnet", "GravNet", "graph", "weighted neighbours in a learned space", "gravnet:make_gravnet"),
+    System("gatedgnn", "GatedGNN", "graph", "messages through gated recurrent units",
+           "gated_gnn:make_gated_gnn", has_static_graph=True),
+    System("performer-khept", "Performer-k_HEPT", "kernel", "Performer with the kernel of HEPT",
+           "performer:make_performer", GAUSS),
+    System("smyrf-khept", "SMYRF-k_HEPT", "kernel", "SMYRF with the kernel of HEPT",
+           "smyrf:make_smyrf", GAUSS),
+    System("flatformer-khept", "FlatFormer-k_HEPT", "kernel", "FlatFormer with the kernel of HEPT",
+           "flatformer:make_flatformer", GAUSS),
     System("hept", "HEPT", "hept", "OR & AND LSH with coordinates as AND codes"),
-    System("hept-dot", "HEPT w/o k_HEPT", "ablation", "HEPT with exp(q·k) and a positional encoding"),
-    System("or-only", "OR-only LSH", "ablation", "no AND codes"),
-    System("or-only-tied", "OR-only LSH*", "ablation", "no AND codes, queries tied to keys"),
-    System("or-and", "OR & AND LSH", "ablation", "AND codes of queries and keys, not of coordinates"),
-    System("or-and-tied", "OR & AND LSH*", "ablation", "the same, queries tied to keys"),
-    System("exact", "Full attention", "baseline", "all pairs: the limit that the others approximate"),
+    System("hept-dot", "HEPT w/o k_HEPT", "ablation", "HEPT with exp(q·k) and a positional encoding",
+           "hept_variants:make_hept_dot"),
+    System("or-only", "OR-only LSH", "ablation", "no AND codes",
+           "hept_variants:make_hept", {"and_coords": ()}),
+    System("or-only-tied", "OR-only LSH*", "ablation", "no AND codes, queries tied to keys",
+           "hept_variants:make_hept", {"and_coords": (), "tied_qk": True}),
+    System("or-and", "OR & AND LSH", "ablation", "AND codes of queries and keys, not of coordinates",
+           "hept_variants:make_hept", {"and_coords": (), "n_hidden_codes": 2}),
+    System("or-and-tied", "OR & AND LSH*", "ablation", "the same, queries tied to keys",
+           "hept_variants:make_hept", {"and_coords": (), "n_hidden_codes": 2, "tied_qk": True}),
+    System("exact", "Full attention", "baseline", "all pairs: the limit that the others approximate",
+           "exact:make_exact"),
     System("mlp", "MLP", "baseline", "every point by itself"),
 )
+# fmt: on
 
 NAMES = tuple(system.name for system in CATALOG)
 

@@ -9,9 +9,13 @@ Axes: N points, K neighbours.
 
 from __future__ import annotations
 
+import itertools
+
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
+from hept.paper.systems.frame import Frame
+from hept.paper.systems.graph_network import GraphLayerFactory
 from hept.paper.systems.neighbors import GraphMemory, find_neighbors
 
 
@@ -45,3 +49,9 @@ class EdgeConvLayer(nn.Module):
         message = self.second(self.norm(first).relu()).relu() * found.is_real[..., None]
         mean: Tensor = message.sum(1) / found.is_real.sum(1).clamp(min=1)[:, None]
         return mean
+
+
+def make_dgcnn(frame: Frame) -> GraphLayerFactory:
+    """Layers of which the first uses a graph of the coordinates, and the others graphs of their features."""
+    graphs = itertools.chain([GraphMemory(frame.n_neighbors, frame.periods)], itertools.repeat(None))
+    return lambda width: EdgeConvLayer(width, next(graphs), frame.n_neighbors)

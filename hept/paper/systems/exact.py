@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
-from hept.paper.systems.projections import Kernel
+from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.paper.systems.projections import Kernel, multi_head
 
 
 class ExactAttention(nn.Module):
@@ -47,3 +48,8 @@ def log_kernel(query: Tensor, key: Tensor, kernel: Kernel) -> Tensor:
     q, k = (query - middle).double(), (key - middle).double()
     logits = q @ k.mT - 0.5 * q.square().sum(-1)[..., None] - 0.5 * k.square().sum(-1)[..., None, :]
     return logits.clamp(max=0.0).to(query.dtype)
+
+
+def make_exact(frame: Frame, width: int) -> AttentionFactory:
+    """Attention over all pairs, in the frame of a comparison."""
+    return multi_head(frame, width, lambda dim, layer: ExactAttention())  # noqa: ARG005

@@ -17,7 +17,8 @@ from hept.attention.kernels import find_backend
 from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.ranks import sort_by
 from hept.paper.systems.block_attention import attend_in_blocks
-from hept.paper.systems.projections import Kernel
+from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.paper.systems.projections import Kernel, multi_head
 
 
 class FlatFormerAttention(nn.Module):
@@ -71,3 +72,15 @@ def _extent(plane: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
     low = plane.new_full((clouds.n_clouds, 2), torch.inf).scatter_reduce_(0, index, plane, "amin")
     high = plane.new_full((clouds.n_clouds, 2), -torch.inf).scatter_reduce_(0, index, plane, "amax")
     return low[clouds.index], high[clouds.index]
+
+
+def make_flatformer(frame: Frame, width: int, kernel: Kernel = "dot") -> AttentionFactory:
+    """FlatFormer in the frame of a comparison, with groups of 300 for blocks of 100 in three tables."""
+    return multi_head(
+        frame,
+        width,
+        lambda dim, layer: FlatFormerAttention(  # noqa: ARG005
+            block_size=3 * frame.block_size, layer=layer, kernel=kernel
+        ),
+        kernel,
+    )

@@ -19,7 +19,9 @@ from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
 from hept.attention.definition import lift_periodic
+from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.performer import PerformerAttention
+from hept.paper.systems.projections import multi_head
 
 
 class FLTAttention(nn.Module):
@@ -76,3 +78,18 @@ class FLTAttention(nn.Module):
         )  # (H, N, P/2)
         waves: Tensor = torch.cat([angles.cos(), angles.sin()], -1) * (angles.shape[-1] ** -0.5)
         return waves
+
+
+def make_flt(frame: Frame, width: int) -> AttentionFactory:
+    """FLT in the frame of a comparison, with 150 random features for blocks of 100."""
+    return multi_head(
+        frame,
+        width,
+        lambda dim, layer: FLTAttention(  # noqa: ARG005
+            frame.n_heads,
+            dim,
+            frame.coords_dim,
+            n_random=3 * frame.block_size // 2,
+            periods=frame.periods,
+        ),
+    )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from torch import nn
+
 from hept.attention.definition import Kernel
+
+# Makes the attention of a block from (hidden_dim, coords_dim).
+AttentionFactory = Callable[[int, int], nn.Module]
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,13 @@ Axes: N points, K neighbours.
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
+from hept.paper.systems.frame import Frame
+from hept.paper.systems.graph_network import GraphLayerFactory
 from hept.paper.systems.neighbors import GraphMemory
 
 
@@ -31,3 +35,8 @@ class GatedLayer(nn.Module):
         message = (sent[graph.index] * graph.is_real[..., None]).sum(1)
         out: Tensor = self.gru(message / graph.is_real.sum(1).clamp(min=1)[:, None], x)
         return out
+
+
+def make_gated_gnn(frame: Frame) -> GraphLayerFactory:
+    """Layers that share one graph of nearest neighbours."""
+    return partial(GatedLayer, graph=GraphMemory(frame.n_neighbors, frame.periods))

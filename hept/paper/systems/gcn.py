@@ -7,10 +7,14 @@ Axes: N points, K neighbours.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
+from hept.paper.systems.frame import Frame
+from hept.paper.systems.graph_network import GraphLayerFactory
 from hept.paper.systems.neighbors import GraphMemory
 
 
@@ -31,3 +35,8 @@ class GCNLayer(nn.Module):
         received = (sent[graph.index] * graph.is_real[..., None]).sum(1) + sent
         out: Tensor = received * root + self.bias
         return out
+
+
+def make_gcn(frame: Frame) -> GraphLayerFactory:
+    """Layers that share one graph of nearest neighbours."""
+    return partial(GCNLayer, graph=GraphMemory(frame.n_neighbors, frame.periods))

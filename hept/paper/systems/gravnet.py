@@ -7,10 +7,14 @@ Axes: N points, K neighbours, S learned coordinates, P propagated features.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
+from hept.paper.systems.frame import Frame
+from hept.paper.systems.graph_network import GraphLayerFactory
 from hept.paper.systems.neighbors import find_neighbors
 
 
@@ -44,3 +48,8 @@ class GravNetLayer(nn.Module):
         mean = received.sum(1) / found.is_real.sum(1).clamp(min=1)[:, None]
         out: Tensor = self.of_self(x) + self.of_received(torch.cat([mean, received.amax(1)], -1))
         return out
+
+
+def make_gravnet(frame: Frame) -> GraphLayerFactory:
+    """Layers that find neighbours in a space of their own."""
+    return partial(GravNetLayer, n_neighbors=frame.n_neighbors)

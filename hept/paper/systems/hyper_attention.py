@@ -17,7 +17,10 @@ from torch import Tensor, nn
 from hept.attention.clouds import Clouds
 from hept.attention.definition import cut_into_blocks
 from hept.attention.kernels.operands import Blocks
-from hept.paper.systems.block_attention import NOTHING, attend_in_blocks, combine, invert
+from hept.attention.kernels.plain import invert
+from hept.paper.systems.block_attention import NOTHING, attend_in_blocks, combine
+from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.paper.systems.projections import multi_head
 
 
 class HyperAttention(nn.Module):
@@ -107,3 +110,14 @@ def gray_rank(code: Tensor, n_bits: int) -> Tensor:
         if shift < n_bits:
             rank = rank ^ (rank >> shift)
     return rank
+
+
+def make_hyper(frame: Frame, width: int) -> AttentionFactory:
+    """HyperAttention in the frame of a comparison, with 200 samples for blocks of 100."""
+    return multi_head(
+        frame,
+        width,
+        lambda dim, layer: HyperAttention(  # noqa: ARG005
+            frame.n_heads, dim, block_size=frame.block_size, n_samples=2 * frame.block_size
+        ),
+    )

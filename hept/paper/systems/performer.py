@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
-from hept.paper.systems.projections import Kernel
+from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.paper.systems.projections import Kernel, multi_head
 
 # Added to every feature: a query whose features meet no key's would otherwise divide by zero.
 FEATURE_FLOOR = 1e-6
@@ -91,3 +92,15 @@ def sum_over_keys(phi_q: Tensor, phi_k: Tensor, value: Tensor, clouds: Clouds) -
         summed.append(q @ (k.mT @ value[:, a:b]))
         total.append((q @ k.sum(1)[..., None])[..., 0])
     return torch.cat(summed, 1), torch.cat(total, 1)
+
+
+def make_performer(frame: Frame, width: int, kernel: Kernel = "dot") -> AttentionFactory:
+    """Performer in the frame of a comparison, with 150 random features for blocks of 100."""
+    return multi_head(
+        frame,
+        width,
+        lambda dim, layer: PerformerAttention(  # noqa: ARG005
+            frame.n_heads, dim, n_random=3 * frame.block_size // 2, kernel=kernel
+        ),
+        kernel,
+    )

@@ -11,12 +11,14 @@ Axes: N points, K neighbours and the point itself, V channels.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
 from hept.attention.definition import lift_periodic
+from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.neighbors import GraphMemory
 
 
@@ -63,3 +65,9 @@ class PointTransformerAttention(nn.Module):
         weight = score.masked_fill(~is_real[..., None], -torch.inf).softmax(1)
         out: Tensor = self.out_linear((weight * (self.w_value(x)[index] + delta)).sum(1))
         return out
+
+
+def make_point_transformer(frame: Frame, width: int) -> AttentionFactory:
+    """Point Transformer in the frame of a comparison; all layers share one graph."""
+    graph = GraphMemory(frame.n_neighbors, frame.periods)
+    return partial(PointTransformerAttention, width=width, graph=graph, periods=frame.periods)

@@ -8,18 +8,19 @@ Axes: N points, H heads, D dimensions of a head.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
-from hept.attention.definition import lift_periodic
+from hept.attention.definition import TERMS_OF_OMEGA, lift_periodic
+from hept.paper.systems.frame import AttentionFactory, Frame
 
 Kernel = Literal["dot", "gauss"]
-TERMS_OF_OMEGA = 10
 
 
 class Mechanism(Protocol):
@@ -75,7 +76,7 @@ class MultiHeadAttention(nn.Module):
         if x.shape[0] == 0:
             return x
         value = self._split(self.w_v(x))
-        # Half precision would scramble hashes and distances; values and the linear layers around stand it.
+        # Half precision would scramble hashes and distances; values and linear layers tolerate it.
         with torch.autocast(x.device.type, enabled=False):
             query, key = self._query_and_key(x.to(coords.dtype), coords)
             out = self.mechanism(query, key, value.to(query.dtype), coords, clouds)
@@ -84,13 +85,14 @@ class MultiHeadAttention(nn.Module):
 
     def _query_and_key(self, x: Tensor, coords: Tensor) -> tuple[Tensor, Tensor]:
         """(H, N, D) twice."""
-        place = self.position(lift_periodic(coords, self.periods))
-        placed = x if self.kernel == "gauss" else x + place
-        query = self._split(self.w_q(placed))
-        key = query if self.w_k is None else self._split(self.w_k(placed))
+        position = self.position(lift_periodic(coords, self.periods))
+        if self.kernel == "dot":
+            x = x + position
+        query = self._split(self.w_q(x))
+        key = query if self.w_k is None else self._split(self.w_k(x))
         if self.kernel == "gauss":
-            # place is (H, N, coordinates) here
-            return torch.cat([query, place], -1), torch.cat([key, place], -1)
+            # The scaled coordinates of each head, (H, N, P).
+            return torch.cat([query, position], -1), torch.cat([key, position], -1)
         # The usual 1/√D of the logits, half on either side.
         return query * query.shape[-1] ** -0.25, key * key.shape[-1] ** -0.25
 
@@ -124,3 +126,39 @@ class CoordinateScale(nn.Module):
 def encode_position(coords_dim: int, width: int, hidden_dim: int) -> nn.Module:
     """Coordinates to an absolute positional encoding, added to the features."""
     return nn.Sequential(nn.Linear(coords_dim, width), nn.ReLU(), nn.Linear(width, hidden_dim))
+
+
+def multi_head(
+    frame: Frame,
+    width: int,
+    make_mechanism: Callable[[int, int], nn.Module],
+    kernel: Kernel = "dot",
+    *,
+    is_tied: bool = False,
+) -> AttentionFactory:
+    """What makes the multi-head attentions of one system.
+
+    Args:
+        frame: Sizes, shared by all systems.
+        width: Hidden width of the positional encoding; the knob that matches parameters.
+        make_mechanism: Makes the mechanism from (dimensions of a query, number of the layer).
+        kernel: `dot` or `gauss`.
+        is_tied: Whether keys are the queries.
+    """
+    layers = itertools.count()
+
+    def make_attention(hidden_dim: int, coords_dim: int) -> nn.Module:
+        n_lifted = coords_dim + len(frame.periods)
+        dim = hidden_dim + (n_lifted if kernel == "gauss" else 0)
+        return MultiHeadAttention(
+            hidden_dim,
+            coords_dim,
+            n_heads=frame.n_heads,
+            mechanism=make_mechanism(dim, next(layers)),
+            kernel=kernel,
+            position_width=width,
+            is_tied=is_tied,
+            periods=frame.periods,
+        )
+
+    return make_attention

@@ -16,7 +16,10 @@ from torch.nn import functional
 from hept.attention.clouds import Clouds
 from hept.attention.definition import cut_into_blocks
 from hept.attention.kernels.operands import Blocks
-from hept.paper.systems.block_attention import NOTHING, combine, gather_slots, return_to_points
+from hept.attention.kernels.plain import gather_slots, return_to_points
+from hept.paper.systems.block_attention import NOTHING, combine
+from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.paper.systems.projections import multi_head
 
 # A point's weight on itself, against log weights that normalised keys keep near zero.
 ON_ITSELF = -5e4
@@ -103,3 +106,16 @@ def _attend(
     total = logits.logsumexp(-1)
     out = (logits - total[..., None]).exp() @ v2
     return return_to_points(out, order, blocks), return_to_points(total, order, blocks)
+
+
+def make_reformer(frame: Frame, width: int) -> AttentionFactory:
+    """Reformer in the frame of a comparison: two tables where HEPT has three, since its blocks see two."""
+    n_tables = max(1, 2 * frame.n_tables // 3)
+    return multi_head(
+        frame,
+        width,
+        lambda dim, layer: ReformerAttention(  # noqa: ARG005
+            frame.n_heads, dim, block_size=frame.block_size, n_tables=n_tables
+        ),
+        is_tied=True,
+    )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import torch
 from torch import nn
 
+from hept.model.mlp import build_mlp
 from hept.model.transformer import HEPT
-from hept.paper.systems.attentions import ATTENTIONS, AttentionFactory
 from hept.paper.systems.catalog import find_system
-from hept.paper.systems.frame import Frame
-from hept.paper.systems.graph_layers import GRAPH_LAYERS
+from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.graph_network import GraphNetwork
 from hept.paper.systems.random_baseline import RandomScores, Untrained
 
@@ -20,13 +21,15 @@ def build_model(name: str, frame: Frame) -> nn.Module:
     """A network with `forward(features, coords, offsets)`, weights drawn from torch's generator.
 
     Args:
-        name: A name of the catalog (but for `mlp`, which is no system of the paper).
+        name: A name of the catalog.
         frame: Sizes, shared by all systems.
 
     Raises:
         InputError: There is no such system.
     """
     find_system(name)
+    if name == "mlp":
+        return build_mlp(frame)
     if name == "random":
         if frame.head == "classification":
             return RandomScores(frame.out_dim)
@@ -54,20 +57,23 @@ def match_width(name: str, frame: Frame) -> int:
 
 def make(name: str, frame: Frame, width: int) -> nn.Module:
     """The system `name` with its free width set to `width`."""
-    if name in GRAPH_LAYERS:
-        return GraphNetwork(
-            frame.n_features,
-            frame.out_dim,
-            GRAPH_LAYERS[name](frame),
-            width=width,
-            n_layers=frame.n_layers,
-            head=frame.head,
-            embedding_dim=frame.hidden_dim // 2,
-            n_classes=frame.n_classes,
-            class_feature=frame.class_feature,
-            dropout=frame.dropout,
-        )
-    return _build_hept(frame, ATTENTIONS[name](frame, width))
+    system = find_system(name)
+    file, function = system.source.split(":")
+    build = getattr(import_module(f"hept.paper.systems.{file}"), function)
+    if system.family != "graph":
+        return _build_hept(frame, build(frame, width, **system.options))
+    return GraphNetwork(
+        frame.n_features,
+        frame.out_dim,
+        build(frame),
+        width=width,
+        n_layers=frame.n_layers,
+        head=frame.head,
+        embedding_dim=frame.hidden_dim // 2,
+        n_classes=frame.n_classes,
+        class_feature=frame.class_feature,
+        dropout=frame.dropout,
+    )
 
 
 def _count(model: nn.Module) -> int:

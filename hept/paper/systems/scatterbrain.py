@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from hept.attention.clouds import Clouds
 from hept.attention.definition import cut_into_blocks
 from hept.attention.kernels.operands import Blocks
-from hept.paper.systems.block_attention import NOTHING, gather_slots, invert, return_to_points
+from hept.attention.kernels.plain import gather_slots, invert, return_to_points
+from hept.paper.systems.block_attention import NOTHING
+from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.performer import (
     FEATURE_FLOOR,
     draw_orthogonal,
@@ -23,6 +25,7 @@ from hept.paper.systems.performer import (
     log_features,
     sum_over_keys,
 )
+from hept.paper.systems.projections import multi_head
 from hept.paper.systems.smyrf import sort_by_projection, transform
 
 
@@ -113,3 +116,18 @@ def count_meetings(by_query: Tensor, by_key: Tensor, table: int, blocks: Blocks)
         of_key = gather_slots(blocks.slot[invert(by_key[one])] // size, by_key[table], blocks)
         count = count + (of_query[..., :, None] == of_key[..., None, :]).long()
     return torch.as_tensor(count).clamp(min=1)
+
+
+def make_scatterbrain(frame: Frame, width: int) -> AttentionFactory:
+    """ScatterBrain in the frame of a comparison: two tables of half blocks, 75 features for blocks of 100."""
+    return multi_head(
+        frame,
+        width,
+        lambda dim, layer: ScatterBrainAttention(  # noqa: ARG005
+            frame.n_heads,
+            dim,
+            block_size=max(2, frame.block_size // 2),
+            n_tables=2,
+            n_random=max(2, 3 * frame.block_size // 4),
+        ),
+    )

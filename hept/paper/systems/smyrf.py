@@ -17,7 +17,8 @@ from hept.attention.kernels import find_backend
 from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.ranks import sort_by
 from hept.paper.systems.block_attention import attend_in_blocks, combine
-from hept.paper.systems.projections import Kernel
+from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.paper.systems.projections import Kernel, multi_head
 
 
 class SmyrfAttention(nn.Module):
@@ -85,3 +86,15 @@ def _largest(values: Tensor, clouds: Clouds) -> Tensor:
     most = values.new_zeros(values.shape[0], clouds.n_clouds)
     most.scatter_reduce_(1, clouds.index.expand(values.shape), values, "amax")
     return most[:, clouds.index]
+
+
+def make_smyrf(frame: Frame, width: int, kernel: Kernel = "dot") -> AttentionFactory:
+    """SMYRF in the frame of a comparison."""
+    return multi_head(
+        frame,
+        width,
+        lambda dim, layer: SmyrfAttention(  # noqa: ARG005
+            frame.n_heads, dim, block_size=frame.block_size, n_tables=frame.n_tables, kernel=kernel
+        ),
+        kernel,
+    )

@@ -2,10 +2,8 @@ import pytest
 import torch
 
 from hepdata.errors import InputError
-from hept.paper.systems.attentions import ATTENTIONS
 from hept.paper.systems.catalog import CATALOG, NAMES, find_system
 from hept.paper.systems.frame import Frame
-from hept.paper.systems.graph_layers import GRAPH_LAYERS
 from hept.paper.systems.registry import build_model, match_width
 
 SYSTEMS = [name for name in NAMES if name != "mlp"]
@@ -64,7 +62,7 @@ def test_every_weight_learns_on_a_cpu(name, pileup_frame):
             assert torch.isfinite(weights.grad).all(), label
 
 
-@pytest.mark.parametrize("name", [*ATTENTIONS, *GRAPH_LAYERS])
+@pytest.mark.parametrize("name", [system.name for system in CATALOG if system.source])
 def test_parameters_match_those_of_hept(name):
     tied = name in ("or-only-tied", "or-and-tied")
     for frame, published in (
@@ -93,7 +91,8 @@ def test_the_width_is_the_best_of_its_neighbours(tracking_frame):
 
 
 def test_every_name_of_the_catalog_can_be_built(tracking_frame):
-    assert set(ATTENTIONS) | set(GRAPH_LAYERS) | {"random", "hept", "mlp"} == set(NAMES)
+    with torch.device("meta"):
+        assert all(isinstance(build_model(name, tracking_frame), torch.nn.Module) for name in NAMES)
     assert len({system.label for system in CATALOG}) == len(CATALOG)
 
 
