@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hept.devices.tracing import is_exporting
+
 
 @dataclass(frozen=True)
 class Clouds:
@@ -38,9 +40,14 @@ class Clouds:
         """Clouds in the batch, empty ones included."""
         return self.sizes.shape[0]
 
+    @property
+    def is_single(self) -> bool:
+        """Whether there is only one cloud, which needs no look-ups."""
+        return not is_exporting() and self.n_clouds == 1
+
     def spread(self, per_cloud: Tensor) -> Tensor:
         """A value of each cloud (..., B), or of each border (B+1,), at the cloud's points: (..., N)."""
-        if self.n_clouds == 1 and per_cloud.shape[-1] == 1:
+        if self.is_single and per_cloud.shape[-1] == 1:
             return per_cloud.expand(*per_cloud.shape[:-1], self.n_points)
         return per_cloud.index_select(-1, self.index)
 
@@ -59,11 +66,14 @@ class Clouds:
         # A look at the values would make a GPU wait, and a compiled or fake tensor has none.
         if type(offsets) is Tensor and offsets.device.type == "cpu" and not torch.compiler.is_compiling():
             _check_values(offsets, n_points)
-        points = torch.arange(n_points, device=offsets.device)
-        # Clouds that end at or before a point lie behind it, empty ones too.
         begin, end = offsets.narrow(0, 0, offsets.shape[0] - 1), offsets.narrow(0, 1, offsets.shape[0] - 1)
-        index = torch.searchsorted(end.contiguous(), points, right=True)
-        return cls(offsets, end - begin, index)
+        return cls(offsets, end - begin, count_ended(end, n_points))
+
+
+def count_ended(ends: Tensor, length: int) -> Tensor:
+    """How many intervals with these ends (B,) end at or before each of `length` positions: (length,)."""
+    n_ends = ends.new_zeros(length + 1).scatter_add_(0, ends, torch.ones_like(ends))
+    return n_ends.narrow(0, 0, length).cumsum(0)
 
 
 def _check_values(offsets: Tensor, n_points: int) -> None:

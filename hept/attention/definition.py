@@ -29,7 +29,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from hept.attention.clouds import Clouds
+from hept.attention.clouds import Clouds, count_ended
 from hept.attention.kernels import Backend, find_backend
 from hept.attention.kernels.operands import Blocks, Layout, Operands
 from hept.attention.kernels.triton_sort import order_both
@@ -303,15 +303,16 @@ class HashTables(nn.Module):
         is_plain = self.and_alpha is None and len(ranks) > 0 and query.device.type != "cpu"
         return is_plain and self._bound_codes(clouds) < 2**31 and can_run_triton(query)
 
-    def _bound_codes(self, clouds: Clouds) -> float:
+    def _bound_codes(self, clouds: Clouds) -> int:
         """Upper bound of joined codes."""
-        return float(clouds.n_clouds * self.n_regions * 2**self.n_codes)
+        per_cloud: int = math.ceil(self.n_regions * 2**self.n_codes)
+        return clouds.n_clouds * per_cloud
 
     def _sort(self, codes: Sequence[Tensor], base: Tensor, clouds: Clouds) -> Tensor:
         """The order (C, H, N) by codes (C, H, N) and base hash values (H, C, N)."""
         # The tuple (cloud, last code, …, first code) as one number of mixed radix.
         joined = clouds.index.expand(self.n_tables, self.alpha.shape[0], -1)
-        if clouds.n_clouds == 1 and codes:
+        if clouds.is_single and codes:
             *codes, joined = codes
         for i in reversed(range(len(codes))):
             joined = joined * (self.regions.select(1, i).long() + 1).unsqueeze(-1) + codes[i]
@@ -364,14 +365,14 @@ def cut_into_blocks(clouds: Clouds, block_size: int) -> Blocks:
     device, size = clouds.offsets.device, block_size
     # Only the device knows Σ⌈n/S⌉; ⌊N/S⌋ + B bounds it from shapes alone, and the surplus stays empty.
     n_blocks = clouds.n_points // size + clouds.n_clouds
-    if clouds.n_clouds == 1:
+    if clouds.is_single:
         n_blocks = (clouds.n_points + size - 1) // size
     per_cloud = (clouds.sizes + size - 1) // size  # (B,)
     last = per_cloud.cumsum(0)
     first = last - per_cloud
 
     block = torch.arange(n_blocks, device=device)
-    cloud = torch.searchsorted(last, block, right=True).clamp(max=clouds.n_clouds - 1)  # (K,)
+    cloud = count_ended(last, n_blocks).clamp(max=clouds.n_clouds - 1)  # (K,)
     i = block - first.index_select(0, cloud)
     start = _block_start(clouds, per_cloud, cloud, i)
     end = torch.where(block < per_cloud.sum(), _block_start(clouds, per_cloud, cloud, i + 1), start)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hept.attention.clouds import Clouds
 from hept.devices.threads import share_out
+from hept.devices.tracing import is_exporting
 
 # Below this many numbers, starting threads costs more than sorting.
 WORTH_A_THREAD = 2**20
@@ -60,7 +61,7 @@ def sort_by(code: Tensor, value: Tensor, *, n_codes: float) -> Tensor:
     Returns:
         (..., N) int64.
     """
-    if value.dtype == torch.float32 and n_codes < 2**31:
+    if not is_exporting() and value.dtype == torch.float32 and n_codes < 2**31:
         if value.device.type == "cpu":
             order: Tensor = _order_rows(code, value)
             return order

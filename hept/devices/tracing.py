@@ -1,0 +1,12 @@
+"""Whether a model is being exported: then nothing may depend on how many points or clouds there are."""
+
+from __future__ import annotations
+
+import torch
+
+
+def is_exporting() -> bool:
+    """Whether `torch.export` is tracing, which would make a choice by a size part of the program."""
+    # Older versions of torch answer this question only together with that for `torch.compile`.
+    ask = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+    return bool(ask())
