@@ -46,12 +46,12 @@ from benchmarks.turns import Timing, time_in_turns
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.loader.split import Split
-from hepdata.pipeline.run import SplitRule, build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, PairChoice, TrackingConfig, open_tracking
+from hepdata.pipeline.build import SplitRule, build_dataset
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, PairChoice, TrackingConfig, open_tracking
 from hepdata.progress import Silent
-from hepdata.simulate.trackml_files import FIRST_EVENT, simulate_files
+from hepdata.simulate.trackml_writer import FIRST_EVENT, simulate_files
 from hepdata.storage.columns import PAIR_NAMES
-from hepdata.storage.convert import convert_dataset
+from hepdata.storage.dataset.convert import convert_dataset
 from hept.config import load_config
 from hept.run_folder import RunFolder
 from hept.training.trainer import fit

@@ -20,9 +20,9 @@ from benchmarks.memory import added_bytes
 from benchmarks.ratio import Ratio, seconds
 from benchmarks.turns import time_in_turns
 from hepdata import open_dataset
-from hepdata.pipeline.run import SplitRule, build_dataset
-from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
-from hepdata.simulate.trackml_files import simulate_files
+from hepdata.pipeline.build import SplitRule, build_dataset
+from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tracking
+from hepdata.simulate.trackml_writer import simulate_files
 from hept import HEPT, load_published
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hepdata.building import BuiltDataset
-from hepdata.pipeline.run import BuildSummary
+from hepdata.pipeline.build import BuildSummary
 
 from .flags import name_flags
 from .frame import json_option, write_json

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hepdata.building import build_tracking
-from hepdata.pipeline.tracking import TRACKING_PRESETS
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS
 
 from .build_options import build_options, report_build
 

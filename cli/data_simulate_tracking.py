@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hepdata.commands import simulate_tracking
-from hepdata.simulate.trackml_files import FIRST_EVENT, SimulationSummary
+from hepdata.simulate.trackml_writer import FIRST_EVENT, SimulationSummary
 
 from .frame import json_option, write_json
 from .tables import format_bytes, print_table

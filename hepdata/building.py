@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Literal
 
 from hepdata.loader.dataset import Dataset, open_dataset
-from hepdata.pipeline.event import EventSource
-from hepdata.pipeline.pileup import PileupSource, with_changes
-from hepdata.pipeline.run import BuildSummary, build_dataset
+from hepdata.pipeline.build import BuildSummary, build_dataset
+from hepdata.pipeline.event_source import EventSource
+from hepdata.pipeline.pileup_source import PileupSource, with_changes
 from hepdata.pipeline.shard import OnError
-from hepdata.pipeline.split import SplitRule
-from hepdata.pipeline.tracking import PairDefinition, open_tracking
+from hepdata.pipeline.split_rule import SplitRule
 from hepdata.pipeline.tracking_choice import check_truth, choose_tracking, parse_events
+from hepdata.pipeline.tracking_source import PairDefinition, open_tracking
 from hepdata.progress import Progress, ProgressChoice, listen
-from hepdata.storage.manifest import FileFormat
+from hepdata.storage.dataset.manifest import FileFormat
 
 PathLike = str | os.PathLike[str]
 
@@ -259,7 +259,7 @@ def import_pyg(
         JobError: The disk, the memory or a worker gave up; the same call continues.
     """
     # Imported here: torch takes seconds.
-    from hepdata.pyg_source import PygSource
+    from hepdata.pipeline.pyg_source import PygSource
 
     source = PygSource.open(Path(folder), trust)
     with listen(progress) as listener:

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, JobError
-from hepdata.pipeline.event import EventRef, EventSource, ThreadedSource
+from hepdata.pipeline.event_source import EventRef, EventSource, ThreadedSource
 from hepdata.pipeline.shard import ShardJob, ShardNote, bring_to_disk, build_shard
 from hepdata.schema import Schema
 

@@ -12,12 +12,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from hepdata.pipeline.event import EventSource
-from hepdata.pipeline.split import ShardPlan, SplitRule
+from hepdata.pipeline.event_source import EventSource
+from hepdata.pipeline.split_rule import ShardPlan, SplitRule
 from hepdata.pipeline.staging import fingerprint
 from hepdata.progress import Progress, Silent
-from hepdata.storage.manifest import FORMAT_VERSION, FileFormat, SourceFile
-from hepdata.storage.software import list_software
+from hepdata.storage.dataset.manifest import FORMAT_VERSION, FileFormat, SourceFile
+from hepdata.storage.dataset.software import list_software
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError, JobError
-from hepdata.pipeline.event import CloudSource
-from hepdata.pipeline.split import ShardPlan
+from hepdata.pipeline.event_source import CloudSource
+from hepdata.pipeline.split_rule import ShardPlan
 from hepdata.storage.atomic import sync_file, write_atomically
-from hepdata.storage.manifest import ShardRecord, SkippedEvent
-from hepdata.storage.parquet import write_shard
+from hepdata.storage.dataset.manifest import ShardRecord, SkippedEvent
+from hepdata.storage.parquet.writer import write_shard
 
 OnError = Literal["stop", "skip"]
 # The reason of an event that is left out without being anybody's fault.

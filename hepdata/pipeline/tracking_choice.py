@@ -9,7 +9,7 @@ from typing import Literal
 from hepdata.errors import InputError, nearest_name
 from hepdata.features.sectors import Sectors
 from hepdata.features.tracking import CloudChoice
-from hepdata.pipeline.tracking import TRACKING_PRESETS, PairChoice, PairDefinition, TrackingConfig
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, PairChoice, PairDefinition, TrackingConfig
 
 
 def choose_tracking(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hepdata.storage.manifest import Manifest
+from hepdata.storage.dataset.manifest import Manifest
 from hept_cli.data import main
 
 COMMAND = [

@@ -7,9 +7,9 @@ import pytest
 import hepdata
 from hepdata.errors import InputError
 from hepdata.pictures.distributions import _counts_of, _fill, plot_dataset
-from hepdata.pipeline.pileup import PileupSource, with_changes
-from hepdata.pipeline.run import SplitRule, build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+from hepdata.pipeline.build import SplitRule, build_dataset
+from hepdata.pipeline.pileup_source import PileupSource, with_changes
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
 from hepdata.progress import Silent
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from hepdata.errors import InputError, JobError
-from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.build import build_dataset
 from hepdata.pipeline.staging import staging_of
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
-from hepdata.storage.lock import lock_output
-from hepdata.storage.manifest import Manifest
-from hepdata.storage.own_files import mark_folder
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
+from hepdata.storage.dataset.lock import lock_output
+from hepdata.storage.dataset.manifest import Manifest
+from hepdata.storage.dataset.own_files import mark_folder
 
 SIXTY = TRACKING_PRESETS["tracking-60k"]
 

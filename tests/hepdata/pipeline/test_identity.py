@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from hepdata.errors import InputError
+from hepdata.pipeline.build import build_dataset
 from hepdata.pipeline.identity import Identity, found_aside
-from hepdata.pipeline.run import build_dataset
 from hepdata.pipeline.staging import staging_of
-from hepdata.storage.own_files import is_marked, read_mark
+from hepdata.storage.dataset.own_files import is_marked, read_mark
 
 FOUND = Identity({"a": 1}, [], "f" * 64)
 
@@ -118,7 +118,7 @@ def test_a_build_that_is_stopped_before_its_checksums_begins_anew(tracking_sourc
 
 
 def test_a_failure_before_the_checksums_leaves_nothing(trackml_copy, tmp_path):
-    from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+    from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
 
     (trackml_copy / "event000001003-truth.csv").unlink()
     source = SlowSource(open_tracking(trackml_copy, TRACKING_PRESETS["tracking-60k"]))

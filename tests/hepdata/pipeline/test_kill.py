@@ -105,8 +105,8 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on(trackml_events, tmp_p
         "from contextlib import suppress\n"
         "from pathlib import Path\n"
         "from hepdata.pipeline import engine\n"
-        "from hepdata.pipeline.run import build_dataset\n"
-        "from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking\n"
+        "from hepdata.pipeline.build import build_dataset\n"
+        "from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking\n"
         # A worker that has ended its shards may be killed unnoticed: these never end theirs.
         "if multiprocessing.parent_process(): engine._work = lambda jobs: signal.pause()\n"
         "class Killer:\n"

@@ -1,10 +1,10 @@
 import pytest
 
 from hepdata.errors import InputError, JobError
-from hepdata.pipeline.event import EventRef
-from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.build import build_dataset
+from hepdata.pipeline.event_source import EventRef
 from hepdata.pipeline.shard import ShardJob, bring_to_disk, build_shard, read_note
-from hepdata.pipeline.split import ShardPlan
+from hepdata.pipeline.split_rule import ShardPlan
 from hepdata.schema import TRACKING
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hepdata.errors import HeptError, InputError
-from hepdata.pipeline.pileup import PileupSource, with_changes
+from hepdata.pipeline.pileup_source import PileupSource, with_changes
 from hepdata.readers.delphes import survey_tree
 from hepdata.readers.delphes_presets import choose_branches
 from hepdata.readers.delphes_stream import EventStream, _choose_range, stream_of
