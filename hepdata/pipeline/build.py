@@ -6,24 +6,23 @@ In: an `EventSource` (raw files and what to make of them); out: a finished datas
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from hepdata.errors import InputError
 from hepdata.pipeline.engine import Engine, InProcess, LocalPool
 from hepdata.pipeline.event_source import EventRef, EventSource
-from hepdata.pipeline.identity import Identity, found_aside, identify
+from hepdata.pipeline.identity import Identity, identify
 from hepdata.pipeline.shard import NO_POINTS, OnError, ShardJob, ShardNote, read_note
-from hepdata.pipeline.split_rule import SplitRule, plan_shards
+from hepdata.pipeline.split_rule import ShardPlan, SplitRule, plan_shards
 from hepdata.pipeline.staging import finished_build, staged, staging_of
 from hepdata.progress import Progress, Silent
 from hepdata.storage.dataset.finish import finish_dataset, sweep_mark
 from hepdata.storage.dataset.lock import lock_output, sweep_lock
 from hepdata.storage.dataset.manifest import FileFormat, Manifest, ShardRecord, SkippedEvent, SourceFile
-from hepdata.storage.dataset.own_files import mark_folder, remove_own
+from hepdata.storage.dataset.own_files import remove_own
 from hepdata.storage.dataset.replace import check_replaceable, replaced_of
 from hepdata.storage.dataset.upload import check_output, local_folder
 from hepdata.storage.location import open_place
@@ -122,98 +121,97 @@ def build_dataset(
     _check_request(workers, events_per_shard, events)
     plans = plan_shards(rule.divide(events), events_per_shard)
     listener = progress or Silent()
-    find = partial(identify, source, rule, plans, file_format)
-    chosen = _choose_engine(engine, workers, scheduler)
-    is_local = open_place(out).is_local
-    build = "" if is_local else find(listener).fingerprint
-    with local_folder(out, listener, build=build) as folder:
-        jobs = [ShardJob(plan, staging_of(folder), on_error) for plan in plans]
-        make = partial(_make_dataset, source, folder, jobs, file_format, rule, chosen, listener, overwrite)
-        summary = _make_or_continue(folder, rule, find, make, overwrite, listener)
-    return summary if is_local else replace(summary, out=os.fspath(out))
+    build = _Build(
+        source,
+        rule,
+        plans,
+        identify(source, rule, plans, file_format, listener),
+        file_format,
+        on_error,
+        overwrite,
+        _choose_engine(engine, workers, scheduler),
+        listener,
+    )
+    with local_folder(out, listener, build=build.identity.fingerprint) as folder:
+        summary = _finish_or_make(build, folder)
+    return summary if open_place(out).is_local else replace(summary, out=os.fspath(out))
 
 
-def _make_or_continue(
-    out: Path,
-    rule: SplitRule,
-    find: Callable[[Progress], Identity],
-    make: Callable[[Callable[[Progress], Identity]], BuildSummary],
-    overwrite: bool,
-    listener: Progress,
-) -> BuildSummary:
-    staging = staging_of(out)
+@dataclass(frozen=True)
+class _Build:
+    """What to build, and how."""
+
+    source: EventSource
+    rule: SplitRule
+    plans: Sequence[ShardPlan]
+    identity: Identity
+    file_format: FileFormat
+    on_error: OnError
+    overwrite: bool
+    engine: Engine
+    progress: Progress
+
+
+def _finish_or_make(build: _Build, out: Path) -> BuildSummary:
+    """Recognise a finished build, continue an unfinished one, or begin a new one."""
     if replaced_of(out).exists():
-        # An earlier run was killed while it put its dataset in the place of this one.
+        # An earlier run was killed while it replaced this dataset by its own.
         with lock_output(out, is_replaced=True):
             pass
-    if overwrite:
+    if build.overwrite:
         check_replaceable(out)
-    if not (out.exists() or staging.exists() or staging.is_symlink()):
-        # Nothing to continue and nothing to compare with: the checksums may come later.
-        with (
-            lock_output(out),
-            staged(staging),
-            found_aside(find, lambda found: mark_folder(staging, found.fingerprint)) as wait,
-        ):
-            return make(wait)
-    identity = find(listener)
-    done = None if overwrite and not _is_same(out, identity) else finished_build(out, identity.fingerprint)
+    done = _find_finished(build, out)
     if done is not None:
         sweep_lock(out)
         sweep_mark(out)
-        return _summarise(out, done, rule, n_resumed=0, was_finished=True)
+        return _summarise(out, done, build.rule, n_resumed=0, was_finished=True)
+    staging = staging_of(out)
     with (
-        lock_output(out, is_replaced=overwrite),
-        staged(staging, identity.fingerprint, is_discarded=overwrite),
+        lock_output(out, is_replaced=build.overwrite),
+        staged(staging, build.identity.fingerprint, is_discarded=build.overwrite),
     ):
-        return make(lambda _: identity)
+        return _make_dataset(build, out, [ShardJob(plan, staging, build.on_error) for plan in build.plans])
 
 
-def _make_dataset(
-    source: EventSource,
-    out: Path,
-    jobs: Sequence[ShardJob],
-    file_format: FileFormat,
-    rule: SplitRule,
-    engine: Engine,
-    progress: Progress,
-    overwrite: bool,
-    wait_for_identity: Callable[[Progress], Identity],
-) -> BuildSummary:
-    notes, n_resumed = _run_jobs(source, jobs, engine, progress)
-    records = _collect_records(source, jobs, notes)
-    identity = wait_for_identity(progress)
+def _find_finished(build: _Build, out: Path) -> Manifest | None:
+    try:
+        return finished_build(out, build.identity.fingerprint)
+    except InputError:
+        if build.overwrite:
+            return None
+        raise
+
+
+def _make_dataset(build: _Build, out: Path, jobs: Sequence[ShardJob]) -> BuildSummary:
+    notes, n_resumed = _run_jobs(build, jobs)
     manifest = finish_dataset(
         jobs[0].staging,
         out,
-        schema=source.schema,
-        splits=records,
+        schema=build.source.schema,
+        splits=_collect_records(build.source, jobs, notes),
         configuration={
-            **identity.configuration,
+            **build.identity.configuration,
             "n_dropped": sum(note.n_dropped for note in notes.values()),
         },
-        sources=identity.sources,
+        sources=build.identity.sources,
         skipped=[entry for job in jobs for entry in notes[job.plan.name].skipped],
-        file_format=file_format,
-        is_replaced=overwrite,
+        file_format=build.file_format,
+        is_replaced=build.overwrite,
     )
-    return _summarise(out, manifest, rule, n_resumed=n_resumed, was_finished=False)
+    return _summarise(out, manifest, build.rule, n_resumed=n_resumed, was_finished=False)
 
 
-def _run_jobs(
-    source: EventSource, jobs: Sequence[ShardJob], engine: Engine, progress: Progress
-) -> tuple[dict[str, ShardNote], int]:
+def _run_jobs(build: _Build, jobs: Sequence[ShardJob]) -> tuple[dict[str, ShardNote], int]:
     notes = {job.plan.name: note for job in jobs if (note := read_note(job)) is not None}
     n_resumed = len(notes)
     left = [job for job in jobs if job.plan.name not in notes]
-    if not left:
-        return notes, n_resumed
-    progress.start("building", sum(len(job.plan.events) for job in left), "event")
-    try:
-        for job, note in engine.run(source, left, progress.advance):
-            notes[job.plan.name] = note
-    finally:
-        progress.finish()
+    if left:
+        build.progress.start("building", sum(len(job.plan.events) for job in left), "event")
+        try:
+            for job, note in build.engine.run(build.source, left, build.progress.advance):
+                notes[job.plan.name] = note
+        finally:
+            build.progress.finish()
     return notes, n_resumed
 
 
@@ -244,13 +242,6 @@ def _nothing_usable(skipped: Sequence[SkippedEvent]) -> InputError:
         expected="at least one cloud",
         remedy="check the input files and the cuts",
     )
-
-
-def _is_same(out: Path, identity: Identity) -> bool:
-    try:
-        return finished_build(out, identity.fingerprint) is not None
-    except InputError:
-        return False
 
 
 def _choose_engine(engine: str, workers: int, scheduler: str | None) -> Engine:

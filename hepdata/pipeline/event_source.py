@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError
@@ -26,8 +26,11 @@ class EventRef:
     source: str
 
 
-class CloudSource(Protocol):
-    """Where a shard's clouds come from."""
+class EventSource(Protocol):
+    """Raw files of one task together with the configuration that turns them into clouds.
+
+    A source is picklable: it is sent to worker processes and cluster nodes.
+    """
 
     @property
     def schema(self) -> Schema:
@@ -37,21 +40,6 @@ class CloudSource(Protocol):
         self, events: Sequence[EventRef]
     ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
         """For each event in order its clouds, or the reason why there are none."""
-
-
-@runtime_checkable
-class ThreadedSource(Protocol):
-    """A source that works ahead in threads of its own."""
-
-    def without_threads(self) -> EventSource:
-        """The same for a process that has only one core."""
-
-
-class EventSource(CloudSource, Protocol):
-    """Raw files of one task together with the configuration that turns them into clouds.
-
-    A source is picklable: it travels to worker processes and cluster nodes.
-    """
 
     def list_events(self) -> list[EventRef]:
         """All events in event-id order, without reading them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -11,7 +11,6 @@ import numpy as np
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError, nearest_name
 from hepdata.features.pileup import PileupCuts, make_clouds
-from hepdata.pipeline.ahead import run_ahead
 from hepdata.pipeline.engine import choose_workers
 from hepdata.pipeline.event_source import EventRef
 from hepdata.progress import Progress, Silent
@@ -34,7 +33,7 @@ from hepdata.storage.dataset.manifest import SourceFile
 
 DEFAULT_STEP_BYTES = 64_000_000
 _MEGABYTE = 1_000_000
-# Particles that become clouds at a time: few enough for a core's own cache, many small events together.
+# Particles converted at a time: few enough for the cache of one core, and small events are grouped.
 _POINTS_AT_A_TIME = 1 << 16
 # Bytes of input whose checksum takes long enough to be watched.
 _LARGE = 256 * _MEGABYTE
@@ -69,14 +68,12 @@ class PileupSource:
         n_events: Events of each.
         branches: Which leaves are read.
         config: What is made of them.
-        is_ahead: Whether threads read and compute ahead of whoever uses the clouds.
     """
 
     files: tuple[str, ...]
     n_events: tuple[int, ...]
     branches: BranchMap
     config: PileupConfig
-    is_ahead: bool = True
 
     @classmethod
     def open(
@@ -124,10 +121,6 @@ class PileupSource:
         """Every event of every file, numbered through."""
         names = np.repeat([name_of(file) for file in self.files], self.n_events)
         return [EventRef(number, str(name)) for number, name in enumerate(names)]
-
-    def without_threads(self) -> PileupSource:
-        """The same for a process that has one core: threads would only take turns."""
-        return replace(self, is_ahead=False)
 
     def choose_workers(self) -> int:
         """How many processes the files are worth, where nobody says."""
@@ -186,31 +179,24 @@ class PileupSource:
         events = iter(run)
         try:
             stream = stream_of(
-                file,
-                self.branches,
-                labelled=self.config.is_labelled,
-                step_bytes=self.config.step_bytes,
-                is_ahead=self.is_ahead,
+                file, self.branches, labelled=self.config.is_labelled, step_bytes=self.config.step_bytes
             )
         except HeptError as error:
             # The file went away or was damaged since the build began.
             yield from ((event, error) for event in events)
             return
         tables = stream.read(run[0].event_id - base, run[-1].event_id - base + 1)
-        batches = self._make_clouds(tables, base, name_of(file))
-        for batch in run_ahead(batches) if self.is_ahead else batches:
-            # The batch first: at its end no event is to be taken.
-            yield from ((event, clouds) for clouds, event in zip(batch, events, strict=False))
+        yield from zip(events, self._make_clouds(tables, base, name_of(file)), strict=True)
 
     def _make_clouds(
         self, tables: Iterator[ParticleTable | HeptError], base: int, where: str
-    ) -> Generator[list[list[PointCloud] | HeptError], None, None]:
+    ) -> Iterator[list[PointCloud] | HeptError]:
         for table in tables:
             if isinstance(table, HeptError):
-                yield [table]
+                yield table
                 continue
             for part in table.divide(_POINTS_AT_A_TIME):
-                yield list(make_clouds(part, base + part.first, self.config.cuts, where))
+                yield from make_clouds(part, base + part.first, self.config.cuts, where)
 
 
 def _survey(files: Sequence[str], progress: Progress) -> list[TreeSurvey]:

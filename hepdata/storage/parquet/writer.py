@@ -35,7 +35,6 @@ def write_shard(
     schema: Schema,
     *,
     has_pairs: bool | None = None,
-    is_synced: bool = True,
     has_rivals: bool = False,
 ) -> ShardRecord:
     """Write clouds to a Parquet file that appears whole or not at all.
@@ -47,7 +46,6 @@ def write_shard(
         clouds: In stored order; taken one at a time.
         schema: Columns of every cloud.
         has_pairs: Whether clouds have pair lists; taken from the first cloud where not given.
-        is_synced: Whether to wait until the bytes are on the disk.
         has_rivals: Whether other processes may be writing the same file.
 
     Returns:
@@ -57,7 +55,7 @@ def write_shard(
         InputError: A cloud does not fit the schema.
         JobError: The file cannot be written.
     """
-    with write_atomically(path, sync_content=is_synced, sync_name=False, has_rivals=has_rivals) as file:
+    with write_atomically(path, sync_name=False, has_rivals=has_rivals) as file:
         with _OpenShard(file.name, schema, has_pairs) as shard:
             for cloud in clouds:
                 shard.add(cloud)

@@ -53,8 +53,9 @@ class Listener:
         pass
 
     def advance(self, steps: int = 1, note: str = "") -> None:
+        was_before = self.last > 0
         self.last -= steps
-        if self.last == 0:
+        if was_before and self.last <= 0:
             self.act()
 
     def finish(self) -> None:

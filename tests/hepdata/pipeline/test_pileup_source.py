@@ -5,7 +5,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -150,16 +149,6 @@ def test_more_workers_than_shards_change_nothing(pileup_file, tmp_path, built, o
     summary = build_dataset(open_sample(pileup_file), tmp_path / "dataset", workers=3, events_per_shard=12)
     alone = build_dataset(open_sample(pileup_file), tmp_path / "alone", events_per_shard=12)
     assert Manifest.read(summary.out) == Manifest.read(alone.out)
-
-
-def test_threads_change_nothing(pileup_file, tmp_path, built, open_sample):
-    source = open_sample(pileup_file).without_threads()
-    before = set(threading.enumerate())
-    answers = source.read_clouds(source.list_events())
-    assert len(next(answers)[1]) == 1
-    assert set(threading.enumerate()) <= before
-    answers.close()
-    assert build_dataset(source, tmp_path / "dataset").fingerprint == built.fingerprint
 
 
 def test_a_large_input_gets_a_process_per_core_up_to_four(pileup_file, monkeypatch, open_sample):
