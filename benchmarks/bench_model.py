@@ -157,7 +157,7 @@ def save_cloud(n: int, path: Path) -> None:
         raw, out = Path(folder) / "raw", Path(folder) / "built"
         simulate_files(raw, n_events=1, hits_per_event=max(DENSE, n), seed=1)
         config = TrackingConfig(pairs=PairChoice("none"))
-        build_dataset(open_tracking(raw, config), out, splits=SplitRule(ranges=(("train", 0, 10**9),)))
+        build_dataset(open_tracking(raw, config), out, split=SplitRule(ranges=(("train", 0, 10**9),)))
         batch = next(iter(open_dataset(out)["train"].loader(batch_size=1)))
         # Points lie along a space-filling curve, the first ones in one corner of the plane.
         torch.save((batch.features[:n].clone(), batch.coords[:n].clone()), path.with_suffix(".part"))

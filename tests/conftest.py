@@ -16,7 +16,7 @@ from hypothesis import settings
 from hepdata.cloud import PairList, PointCloud
 from hepdata.schema import SCHEMAS
 from hepdata.storage.dataset.finish import finish_dataset
-from hepdata.storage.dataset.manifest import name_shard
+from hepdata.storage.dataset.names import name_shard
 from hepdata.storage.parquet.writer import write_shard
 
 if TYPE_CHECKING:

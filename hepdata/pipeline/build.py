@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from hepdata.errors import InputError
 from hepdata.pipeline.engine import Engine, InProcess, LocalPool
@@ -76,17 +76,30 @@ class BuildSummary:
     fingerprint: str
 
 
+class BuildOptions(TypedDict, total=False):
+    """Options of every build; `build_dataset` describes them and has their defaults."""
+
+    split: str | SplitRule
+    file_format: FileFormat
+    events_per_shard: int | None
+    workers: int | None
+    engine: Literal["local", "dask"]
+    scheduler: str | None
+    on_error: OnError
+    overwrite: bool
+
+
 def build_dataset(
     source: EventSource,
     out: str | os.PathLike[str],
     *,
+    split: str | SplitRule = SplitRule(),  # noqa: B008 (it is frozen)
     file_format: FileFormat = "parquet",
-    workers: int = 1,
+    events_per_shard: int | None = None,
+    workers: int | None = None,
     engine: Literal["local", "dask"] = "local",
     scheduler: str | None = None,
     on_error: OnError = "stop",
-    events_per_shard: int | None = None,
-    splits: SplitRule | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> BuildSummary:
@@ -99,14 +112,13 @@ def build_dataset(
         source: Raw events and configuration.
         out: Folder of the dataset; until it is whole, `out`.partial is in its place. Or an fsspec URL: then
             the dataset is made in a temporary folder and copied there, the manifest last.
+        split: Shares of train/valid/test, or event ids as in "train=0-799,valid=800-899,test=900-999".
         file_format: Of the data files.
-        workers: Processes, this one among them; with more than one, the program's main module must have the
-            guard that multiprocessing asks for.
+        events_per_shard: Events of a data file; None chooses a number from that of all events.
+        workers: Processes, 1 if None; with more than one, a script needs `if __name__ == "__main__"`.
         engine: "local" processes, or a "dask" cluster.
         scheduler: Address of a Dask scheduler; None starts one on this machine.
         on_error: "stop" at an event that cannot be used, or "skip" and record it.
-        events_per_shard: Fixed shard size; chosen from the number of events where None.
-        splits: Training, validation and test; 80/10/10 where None.
         overwrite: Replace a dataset, or unfinished build, of another configuration; the old dataset stays
             until the new one is whole.
         progress: Listener.
@@ -116,7 +128,7 @@ def build_dataset(
         JobError: The disk, the memory or a worker gave up; the same call continues.
     """
     check_output(out, overwrite=overwrite)
-    rule = splits or SplitRule()
+    rule = SplitRule.parse(split) if isinstance(split, str) else split
     events = source.list_events()
     _check_request(workers, events_per_shard, events)
     plans = plan_shards(rule.divide(events), events_per_shard)
@@ -129,7 +141,7 @@ def build_dataset(
         file_format,
         on_error,
         overwrite,
-        _choose_engine(engine, workers, scheduler),
+        _choose_engine(engine, 1 if workers is None else workers, scheduler),
         listener,
     )
     with local_folder(out, listener, build=build.identity.fingerprint) as folder:
@@ -259,7 +271,7 @@ def _choose_engine(engine: str, workers: int, scheduler: str | None) -> Engine:
     return LocalPool(workers) if workers > 1 else InProcess()
 
 
-def _check_request(workers: int, events_per_shard: int | None, events: Sequence[EventRef]) -> None:
+def _check_request(workers: int | None, events_per_shard: int | None, events: Sequence[EventRef]) -> None:
     for name, value in (("`workers`", workers), ("`events_per_shard`", events_per_shard)):
         if value is not None and value < 1:
             raise InputError(name, found=str(value), expected="at least 1", remedy="give a positive number")

@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from hepdata.cloud import PointCloud
-from hepdata.errors import HeptError, InputError, nearest_name
+from hepdata.errors import HeptError, InputError, find_preset
 from hepdata.features.pileup import PileupCuts, make_clouds
 from hepdata.pipeline.engine import choose_workers
 from hepdata.pipeline.event_source import EventRef
@@ -28,7 +28,7 @@ from hepdata.readers.delphes_survey import (
     check_labelled,
     count_labels,
 )
-from hepdata.schema import PILEUP, Schema
+from hepdata.schema import Schema, pileup_schema
 from hepdata.storage.dataset.manifest import SourceFile
 
 DEFAULT_STEP_BYTES = 64_000_000
@@ -115,7 +115,8 @@ class PileupSource:
     @property
     def schema(self) -> Schema:
         """The pileup columns, without the label where it is not stored."""
-        return PILEUP if self.config.is_labelled else PILEUP.without(frozenset({"is_leading"}))
+        schema = pileup_schema(self.config.cuts.scored_pt)
+        return schema if self.config.is_labelled else schema.without(frozenset({"is_leading"}))
 
     def list_events(self) -> list[EventRef]:
         """Every event of every file, numbered through."""
@@ -243,14 +244,7 @@ def with_changes(
     Raises:
         InputError: No such preset.
     """
-    if preset not in PRESETS:
-        raise InputError(
-            "`preset`",
-            found=repr(preset),
-            expected="a preset of the build",
-            remedy=nearest_name(preset, list(PRESETS)),
-        )
-    config = PRESETS[preset]
+    config = find_preset(PRESETS, preset)
     cuts = PileupCuts(
         config.cuts.max_eta if max_eta is None else max_eta,
         config.cuts.scored_pt if scored_pt is None else scored_pt,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from hepdata.errors import InputError
 from hepdata.pipeline.event_source import EventRef
+from hepdata.storage.dataset.names import SPLITS, name_shard
 
-SPLITS = ("train", "valid", "test")
 # Enough shards to keep workers busy and to lose little when a build is stopped, few enough to handle.
 SHARDS_PER_SPLIT = 16
 MAX_EVENTS_PER_SHARD = 32
@@ -32,6 +32,11 @@ class SplitRule:
     shares: tuple[float, float, float] = (80.0, 10.0, 10.0)
     ranges: tuple[tuple[str, int, int], ...] = ()
 
+    def __str__(self) -> str:
+        if self.ranges:
+            return ",".join(f"{split}={first}-{last}" for split, first, last in self.ranges)
+        return "/".join(f"{share:g}" for share in self.shares)
+
     @classmethod
     def parse(cls, text: str) -> SplitRule:
         """A rule from the command line: "80/10/10" or "train=1000-1799,valid=1800-1899,test=1900".
@@ -49,7 +54,7 @@ class SplitRule:
                 return cls(shares=numbers)
         ranges = []
         for entry in text.split(","):
-            match = re.fullmatch(r"(train|valid|test)=(\d+)(?:-(\d+))?", entry.strip())
+            match = re.fullmatch(rf"({'|'.join(SPLITS)})=(\d+)(?:-(\d+))?", entry.strip())
             if match is None:
                 raise _bad_rule(text)
             ranges.append((match[1], int(match[2]), int(match[3] or match[2])))
@@ -139,7 +144,7 @@ def plan_shards(divided: dict[str, list[EventRef]], events_per_shard: int | None
         size = events_per_shard or min(MAX_EVENTS_PER_SHARD, -(-len(events) // SHARDS_PER_SPLIT))
         groups = [tuple(events[first : first + size]) for first in range(0, len(events), size)]
         plans += [
-            ShardPlan(split, f"{split}-{number:05d}-of-{len(groups):05d}.parquet", group)
+            ShardPlan(split, name_shard(split, number, len(groups)), group)
             for number, group in enumerate(groups)
         ]
     return plans

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from hepdata.errors import HeptError, InputError
 from hepdata.storage.atomic import disk_errors
-from hepdata.storage.dataset.manifest import MANIFEST_NAME, Manifest
-from hepdata.storage.dataset.own_files import MARK, check_own, mark_folder, read_mark, remove_own
+from hepdata.storage.dataset.manifest import Manifest
+from hepdata.storage.dataset.names import MANIFEST_NAME, MARK
+from hepdata.storage.dataset.own_files import check_own, mark_folder, read_mark, remove_own
 
 
 def staging_of(out: Path) -> Path:

@@ -55,12 +55,10 @@ class TrackingConfig:
     Attributes:
         clouds: Hits, features, labels and sectors.
         pairs: Pair lists.
-        pt_threshold: Particles above it (GeV) count in the paper's metric; a note in the manifest, no cut.
     """
 
     clouds: CloudChoice = field(default_factory=CloudChoice)
     pairs: PairChoice = field(default_factory=PairChoice)
-    pt_threshold: float = 0.9
 
 
 TRACKING_PRESETS: dict[str, TrackingConfig] = {

@@ -19,6 +19,7 @@ import pyarrow.csv
 
 from hepdata.errors import InputError, JobError
 from hepdata.progress import Progress, Silent
+from hepdata.schema import SCORED_PT
 
 from .detector import Detector, FloatArray, build_detector
 from .tracking import MIN_HITS, SimulatedEvent, Table, simulate_event
@@ -41,7 +42,7 @@ class SimulationSummary:
         n_noise: Hits that belong to no particle.
         n_cells: Cells.
         n_particles: Particles.
-        n_high_pt: Particles with pt > 0.9 GeV.
+        n_high_pt: Particles with pt > `SCORED_PT`.
         n_bytes: Size of all files.
     """
 
@@ -62,7 +63,7 @@ class SimulationSummary:
             self.n_noise + int(np.count_nonzero(event.truth["particle_id"] == 0)),
             self.n_cells + len(event.cells["hit_id"]),
             self.n_particles + len(pt),
-            self.n_high_pt + int(np.count_nonzero(pt > 0.9)),
+            self.n_high_pt + int(np.count_nonzero(pt > SCORED_PT)),
             self.n_bytes + n_bytes,
         )
 

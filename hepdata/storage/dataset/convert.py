@@ -18,8 +18,8 @@ from hepdata.storage.dataset.manifest import (
     Manifest,
     ShardRecord,
     make_manifest,
-    name_shard,
 )
+from hepdata.storage.dataset.names import name_shard
 from hepdata.storage.dataset.upload import local_folder
 from hepdata.storage.hdf5.writer import Compression, split_to_hdf5
 from hepdata.storage.location import open_place

@@ -11,7 +11,6 @@ from hepdata.schema import Schema
 from hepdata.storage.atomic import disk_errors, sync_folder
 from hepdata.storage.dataset.lock import refuse_existing
 from hepdata.storage.dataset.manifest import (
-    MANIFEST_NAME,
     FileFormat,
     Manifest,
     ShardRecord,
@@ -19,7 +18,8 @@ from hepdata.storage.dataset.manifest import (
     SourceFile,
     make_manifest,
 )
-from hepdata.storage.dataset.own_files import MARK, mark_folder, refuse_foreign, remove_own
+from hepdata.storage.dataset.names import MANIFEST_NAME, MARK
+from hepdata.storage.dataset.own_files import mark_folder, refuse_foreign, remove_own
 from hepdata.storage.dataset.replace import check_replaceable, swap
 from hepdata.storage.hdf5.writer import split_to_hdf5
 from hepdata.storage.location import open_place

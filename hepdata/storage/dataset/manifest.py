@@ -27,14 +27,13 @@ from hepdata.storage.dataset.manifest_checks import (
     find_problems,
     find_schema_problem,
 )
+from hepdata.storage.dataset.names import MANIFEST_NAME
 from hepdata.storage.dataset.old_schema import complete_schema
 from hepdata.storage.dataset.statistics import Statistics, add_up
 from hepdata.storage.location import Place, open_place
 
 FORMAT_VERSION = 3
-MANIFEST_NAME = "dataset.json"
 FileFormat = Literal["parquet", "hdf5"]
-SPLITS = ("train", "valid", "test")
 
 
 class _Record(BaseModel):
@@ -196,11 +195,6 @@ class Manifest(_Record):
         if found is not None:
             raise _damaged(where, found)
         return manifest
-
-
-def name_shard(split: str, number: int, total: int) -> str:
-    """File name of a Parquet shard, in the pattern from which HF `datasets` tells the splits."""
-    return f"{split}-{number:05d}-of-{total:05d}.parquet"
 
 
 def make_manifest(

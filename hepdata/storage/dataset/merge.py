@@ -13,7 +13,8 @@ from hepdata.progress import Progress, Silent
 from hepdata.storage.atomic import disk_errors
 from hepdata.storage.dataset.finish import fresh_staging, publish
 from hepdata.storage.dataset.lock import lock_output
-from hepdata.storage.dataset.manifest import SPLITS, Manifest, ShardRecord, make_manifest, name_shard
+from hepdata.storage.dataset.manifest import Manifest, ShardRecord, make_manifest
+from hepdata.storage.dataset.names import SPLITS, name_hdf5, name_shard
 from hepdata.storage.dataset.statistics import add_up
 from hepdata.storage.dataset.upload import local_folder
 from hepdata.storage.hdf5.writer import Compression, Sizes, write_hdf5
@@ -184,7 +185,7 @@ def _merge_hdf5(
     if not shards:
         return []
     record = write_hdf5(
-        staging / f"{split}.h5",
+        staging / name_hdf5(split),
         chain.from_iterable(read_shards(place, manifest, own) for place, manifest, own in found),
         found[0][1].as_schema(),
         has_pairs=found[0][1].has_pairs,

@@ -7,16 +7,12 @@ A folder without the mark belongs to somebody else, whatever its name.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from hepdata.errors import InputError
 from hepdata.storage.atomic import disk_errors, write_atomically
-
-MARK = "build.json"
-_FINAL = r"(?:dataset\.json|build\.json|[\w-]+-\d{5}-of-\d{5}\.parquet(?:\.json)?|[\w-]+\.h5)"
-_OWN = re.compile(rf"{_FINAL}|\.{_FINAL}(?:\.[0-9a-f]{{32}})?\.tmp")
+from hepdata.storage.dataset.names import MARK, is_own
 
 
 def mark_folder(folder: Path, fingerprint: str | None = None) -> None:
@@ -68,7 +64,7 @@ def refuse_foreign(folder: Path) -> None:
     Raises:
         InputError: One is not; the message names it.
     """
-    names = sorted(path.name for path in folder.iterdir() if path.is_dir() or not _OWN.fullmatch(path.name))
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir() or not is_own(path.name))
     if names:
         raise _foreign(folder, f"{names[0]!r}, which no build writes")
 

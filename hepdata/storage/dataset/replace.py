@@ -12,8 +12,9 @@ from pathlib import Path
 
 from hepdata.errors import InputError, JobError
 from hepdata.storage.atomic import disk_errors, sync_folder
-from hepdata.storage.dataset.manifest import MANIFEST_NAME, Manifest
-from hepdata.storage.dataset.own_files import MARK, remove_files
+from hepdata.storage.dataset.manifest import Manifest
+from hepdata.storage.dataset.names import MANIFEST_NAME, MARK
+from hepdata.storage.dataset.own_files import remove_files
 
 
 def replaced_of(out: Path) -> Path:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hepdata.errors import InputError, JobError
 from hepdata.progress import Progress
-from hepdata.storage.dataset.manifest import MANIFEST_NAME
+from hepdata.storage.dataset.names import MANIFEST_NAME
 from hepdata.storage.location import Place, open_place
 
 Location = str | os.PathLike[str]

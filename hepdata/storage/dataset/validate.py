@@ -17,8 +17,9 @@ from hepdata.errors import InputError
 from hepdata.progress import Progress, Silent
 from hepdata.storage.columns import arrow_schema, cloud_from, list_columns, name_cloud
 from hepdata.storage.dataset.cloud_checks import REBUILD, check_cloud
-from hepdata.storage.dataset.manifest import MANIFEST_NAME, Manifest, ShardRecord
+from hepdata.storage.dataset.manifest import Manifest, ShardRecord
 from hepdata.storage.dataset.manifest_checks import MAX_MANIFEST_BYTES
+from hepdata.storage.dataset.names import MANIFEST_NAME
 from hepdata.storage.dataset.statistics import Statistics, add_up, count_cloud
 from hepdata.storage.location import Place, open_place
 from hepdata.storage.shard_reader import open_shard

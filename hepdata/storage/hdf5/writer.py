@@ -30,6 +30,7 @@ from hepdata.schema import Column, Schema
 from hepdata.storage.atomic import write_atomically
 from hepdata.storage.columns import PAIRS, SCALARS, arrays_of, list_columns
 from hepdata.storage.dataset.manifest import ShardRecord
+from hepdata.storage.dataset.names import name_hdf5
 from hepdata.storage.dataset.statistics import Statistics, add_up, count_cloud
 from hepdata.storage.hdf5.checksum import sum_words
 from hepdata.storage.hdf5.new_file import create_hdf5
@@ -138,7 +139,7 @@ def split_to_hdf5(
     if not statistics.n_clouds:
         return []
     record = write_hdf5(
-        staging / f"{split}.h5",
+        staging / name_hdf5(split),
         clouds,
         schema,
         has_pairs=any(shard.has_pairs for shard in shards),

@@ -46,7 +46,7 @@ def test_the_manifest_tells_configuration_and_sources(undisturbed, trackml_event
         "n_negatives": 256,
         "radius": 1.0,
     }
-    assert manifest.configuration["source"]["pt_threshold"] == 0.9
+    assert manifest.configuration["source"]["clouds"]["min_pt"] is None
     assert manifest.configuration["splits"] == {"shares": [80.0, 10.0, 10.0]}
     assert {file.name for file in manifest.sources} == {path.name for path in trackml_events.iterdir()}
 
@@ -79,9 +79,7 @@ def test_hdf5_holds_the_same_clouds(tracking_source, tmp_path, undisturbed):
 
 
 def test_splits_and_shards_by_request(tracking_source, tmp_path):
-    build_dataset(
-        tracking_source, tmp_path / "dataset", splits=SplitRule.parse("0/0/100"), events_per_shard=4
-    )
+    build_dataset(tracking_source, tmp_path / "dataset", split=SplitRule.parse("0/0/100"), events_per_shard=4)
     shards = Manifest.read(tmp_path / "dataset").splits
     assert {split: [record.rows for record in records] for split, records in shards.items()} == {
         "test": [4, 2]

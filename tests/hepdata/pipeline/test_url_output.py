@@ -10,8 +10,8 @@ import hepdata
 from hepdata.errors import InputError, JobError
 from hepdata.pipeline.build import build_dataset
 from hepdata.storage.dataset.convert import convert_dataset
-from hepdata.storage.dataset.manifest import MANIFEST_NAME
 from hepdata.storage.dataset.merge import merge_datasets
+from hepdata.storage.dataset.names import MANIFEST_NAME
 from hepdata.storage.dataset.validate import validate_dataset
 
 

@@ -20,7 +20,7 @@ from hepdata.storage.atomic import disk_errors, write_atomically
 from hepdata.storage.dataset.convert import convert_dataset
 from hepdata.storage.dataset.finish import finish_dataset, fresh_staging
 from hepdata.storage.dataset.lock import lock_output
-from hepdata.storage.dataset.manifest import MANIFEST_NAME
+from hepdata.storage.dataset.names import MANIFEST_NAME
 from hepdata.storage.parquet.writer import write_shard
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from hepdata.errors import InputError
 from hepdata.schema import TRACKING
-from hepdata.storage.dataset.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, _as_text
+from hepdata.storage.dataset.manifest import FORMAT_VERSION, Manifest, _as_text
+from hepdata.storage.dataset.names import MANIFEST_NAME
 
 
 def rewrite(folder, **changes):

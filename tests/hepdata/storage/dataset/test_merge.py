@@ -6,8 +6,9 @@ import pytest
 
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
-from hepdata.storage.dataset.manifest import MANIFEST_NAME, _as_text
+from hepdata.storage.dataset.manifest import _as_text
 from hepdata.storage.dataset.merge import merge_datasets
+from hepdata.storage.dataset.names import MANIFEST_NAME
 
 
 def rewrite(folder, **changes):

@@ -12,7 +12,8 @@ from hepdata.schema import SCHEMAS
 from hepdata.storage.dataset.cloud_checks import check_cloud
 from hepdata.storage.dataset.convert import convert_dataset
 from hepdata.storage.dataset.finish import finish_dataset
-from hepdata.storage.dataset.manifest import MANIFEST_NAME, _as_text
+from hepdata.storage.dataset.manifest import _as_text
+from hepdata.storage.dataset.names import MANIFEST_NAME
 from hepdata.storage.dataset.validate import validate_dataset
 from hepdata.storage.parquet.writer import write_shard
 
