@@ -46,12 +46,12 @@ from benchmarks.turns import Timing, time_in_turns
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.loader.split import Split
-from hepdata.pipeline.run import SplitRule, build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, PairChoice, TrackingConfig, open_tracking
+from hepdata.pipeline.build import SplitRule, build_dataset
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, PairChoice, TrackingConfig, open_tracking
 from hepdata.progress import Silent
-from hepdata.simulate.trackml_files import FIRST_EVENT, simulate_files
+from hepdata.simulate.trackml_writer import FIRST_EVENT, simulate_files
 from hepdata.storage.columns import PAIR_NAMES
-from hepdata.storage.convert import convert_dataset
+from hepdata.storage.dataset.convert import convert_dataset
 from hept.runs.folder import RunFolder
 from hept.settings.config import load_config
 from hept.training.trainer import fit
@@ -88,7 +88,7 @@ def _build(folder: Path) -> None:
     simulate_files(folder / "raw", n_events=N_EVENTS, hits_per_event=HITS, seed=1)
     config = _config()
     rule = SplitRule(ranges=(("train", 0, 10**9),))
-    build_dataset(open_tracking(folder / "raw", config), folder / "parquet", events_per_shard=1, splits=rule)
+    build_dataset(open_tracking(folder / "raw", config), folder / "parquet", events_per_shard=1, split=rule)
     for compression in ("gzip", "none"):
         convert_dataset(folder / "parquet", folder / compression, "hdf5", compression=compression)
     for cloud in hepdata.open_dataset(folder / "parquet")["train"]:
@@ -258,7 +258,7 @@ def _waiting(folder: Path) -> Ratio:
     It logs waiting as a share of the epoch, validation included; here it is a share of the steps alone.
     """
     rule = SplitRule(ranges=(("train", 0, FIRST_EVENT), ("valid", FIRST_EVENT + 1, 10**9)))
-    build_dataset(open_tracking(folder / "raw", _config()), folder / "training", splits=rule)
+    build_dataset(open_tracking(folder / "raw", _config()), folder / "training", split=rule)
     steps = _Steps()
     config = load_config("tracking-6k", ["epochs=1", "data.workers=2"])
     fit(config, folder / "training", folder / "run", progress=steps, accelerator="cpu")

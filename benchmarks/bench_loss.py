@@ -17,7 +17,7 @@ from benchmarks.published_loss import literal_info_nce
 from benchmarks.ratio import Ratio, seconds
 from hepdata.features.curve import curve_order
 from hepdata.loader.batch import PairTensors
-from hepdata.pairs.published import pair_published
+from hepdata.pairs.published_definition import pair_published
 from hepdata.simulate.detector import build_detector
 from hepdata.simulate.tracking import simulate_event
 from hept.losses import info_nce

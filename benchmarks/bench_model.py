@@ -20,9 +20,9 @@ from benchmarks.memory import added_bytes
 from benchmarks.ratio import Ratio, seconds
 from benchmarks.turns import time_in_turns
 from hepdata import open_dataset
-from hepdata.pipeline.run import SplitRule, build_dataset
-from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
-from hepdata.simulate.trackml_files import simulate_files
+from hepdata.pipeline.build import SplitRule, build_dataset
+from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tracking
+from hepdata.simulate.trackml_writer import simulate_files
 from hept import HEPT, load_published
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -157,7 +157,7 @@ def save_cloud(n: int, path: Path) -> None:
         raw, out = Path(folder) / "raw", Path(folder) / "built"
         simulate_files(raw, n_events=1, hits_per_event=max(DENSE, n), seed=1)
         config = TrackingConfig(pairs=PairChoice("none"))
-        build_dataset(open_tracking(raw, config), out, splits=SplitRule(ranges=(("train", 0, 10**9),)))
+        build_dataset(open_tracking(raw, config), out, split=SplitRule(ranges=(("train", 0, 10**9),)))
         batch = next(iter(open_dataset(out)["train"].loader(batch_size=1)))
         # Points lie along a space-filling curve, the first ones in one corner of the plane.
         torch.save((batch.features[:n].clone(), batch.coords[:n].clone()), path.with_suffix(".part"))

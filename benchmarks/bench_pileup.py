@@ -13,8 +13,8 @@ from pathlib import Path
 import uproot
 
 from benchmarks.ratio import Ratio, seconds
-from hepdata.pipeline.pileup import PileupConfig, PileupSource
-from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.build import build_dataset
+from hepdata.pipeline.pileup_source import PileupConfig, PileupSource
 from hepdata.readers.delphes_events import list_leaves
 from hepdata.simulate.pileup_file import write_pileup
 
@@ -26,8 +26,8 @@ STEP_BYTES = 8_000_000
 _BUILD = """
 import re, sys
 from pathlib import Path
-from hepdata.pipeline.pileup import PileupConfig, PileupSource
-from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.pileup_source import PileupConfig, PileupSource
+from hepdata.pipeline.build import build_dataset
 source = PileupSource.open([sys.argv[1]], PileupConfig(step_bytes=int(sys.argv[3])))
 build_dataset(source, Path(sys.argv[2]))
 print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)

@@ -10,7 +10,7 @@ import pandas as pd
 from benchmarks.ratio import Ratio, seconds
 from hepdata.simulate.detector import build_detector
 from hepdata.simulate.tracking import simulate_event
-from hepdata.simulate.trackml_files import TABLES, write_event
+from hepdata.simulate.trackml_writer import TABLES, write_event
 
 N_HITS = 60_000
 LIMIT = 3.0  # seconds

@@ -22,8 +22,8 @@ from benchmarks.ratio import Ratio, seconds
 from benchmarks.tracking_events import full_event
 from hepdata.cloud import PointCloud
 from hepdata.features.tracking import make_clouds
-from hepdata.pairs.paper import pair_nearest_others, pair_same_particle
-from hepdata.pipeline.tracking import (
+from hepdata.pairs.paper_definition import pair_nearest_others, pair_same_particle
+from hepdata.pipeline.tracking_source import (
     TRACKING_PRESETS,
     PairChoice,
     TrackingSource,
@@ -31,7 +31,7 @@ from hepdata.pipeline.tracking import (
     open_tracking,
 )
 from hepdata.readers.trackml import read_event
-from hepdata.storage.parquet import write_shard
+from hepdata.storage.parquet.writer import write_shard
 
 # Of the authors' files, measured on a cloud of 6,850 points: bytes per point of features and labels, bytes
 # per point of the stored neighbour graph, bytes per pair (two 64-bit numbers).

@@ -13,9 +13,9 @@ from benchmarks.ratio import Ratio, seconds
 from benchmarks.tracking_events import full_event
 from hepdata.cloud import PairList
 from hepdata.features.tracking import CloudChoice
-from hepdata.pairs.paper import pair_nearest_others, pair_same_particle
-from hepdata.pairs.published import pair_published
-from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
+from hepdata.pairs.paper_definition import pair_nearest_others, pair_same_particle
+from hepdata.pairs.published_definition import pair_published
+from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tracking
 
 N_POINTS = 6_000
 

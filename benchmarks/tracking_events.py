@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hepdata.simulate.trackml_files import simulate_files
+from hepdata.simulate.trackml_writer import simulate_files
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "acts"
 FULL_SIZE = 57_000

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from hepdata.building import BuiltDataset
-from hepdata.pipeline.run import BuildSummary
+from hepdata.pipeline.build import BuildSummary
+from hepdata.pipeline.split_rule import SplitRule
 
 from .flags import name_flags
 from .frame import json_option, write_json
@@ -46,7 +47,7 @@ def build_options(function: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--split",
-            default="80/10/10",
+            default=str(SplitRule()),
             show_default=True,
             metavar="RULE",
             help="Shares of train/valid/test, or event ids: train=0-799,valid=800-899,test=900-999.",

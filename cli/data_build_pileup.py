@@ -10,7 +10,7 @@ import click
 
 from hepdata.building import build_pileup
 from hepdata.errors import InputError
-from hepdata.pipeline.pileup import PRESETS
+from hepdata.pipeline.pileup_source import PRESETS
 
 from .build_options import build_options, report_build
 

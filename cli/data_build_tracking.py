@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hepdata.building import build_tracking
-from hepdata.pipeline.tracking import TRACKING_PRESETS
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS
 
 from .build_options import build_options, report_build
 
@@ -33,8 +33,7 @@ from .build_options import build_options, report_build
 @click.option("--max-events", type=click.IntRange(1), help="At most this many events, lowest ids first.")
 @click.option("--layers", type=click.Choice(["pixel", "all"]), help="Detector layers.  [default: pixel]")
 @click.option("--noise/--no-noise", default=None, help="Keep hits of no particle.  [default: noise]")
-@click.option("--pt-threshold", type=float, help="Noted in the manifest, in GeV.  [default: 0.9]")
-@click.option("--pt-cut", is_flag=True, help="Also drop the hits of particles below the threshold.")
+@click.option("--min-pt", type=float, help="Drop the hits of particles below this pT in GeV; noise is kept.")
 @click.option("--sectors", type=click.IntRange(1), help="φ sectors an event is divided into.")
 @click.option("--sector-overlap", type=float, help="Factor on the slope of a sector's edges.  [default: 1.3]")
 @click.option(

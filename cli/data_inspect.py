@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hepdata.commands import inspect
+from hepdata.schema import SCORED_PT
 
 from .frame import json_option, write_json
 from .tables import console, print_table
@@ -89,7 +90,7 @@ def _event_rows(event: EventReport) -> list[tuple[str, object]]:
         ("dropped (outside |η| acceptance)", event.n_dropped),
         ("charged", event.n_charged),
         ("neutral", event.n_points - event.n_charged),
-        ("scored (neutral, pT > 0.9 GeV)", event.n_scored),
+        (f"scored (neutral, pT > {SCORED_PT:g} GeV)", event.n_scored),
         ("leading", event.n_leading),
         ("scored and leading", event.n_scored_leading),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hepdata.storage.manifest import Manifest
+from hepdata.storage.dataset.manifest import Manifest
 
 from .tables import format_bytes, print_table
 

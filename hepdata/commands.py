@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from hepdata.loader.dataset import Dataset, DatasetLike
     from hepdata.pipeline.pileup_inspect import Inspection
     from hepdata.simulate.pileup_file import PileupSample
-    from hepdata.simulate.trackml_files import SimulationSummary
-    from hepdata.storage.validate import Finding
+    from hepdata.simulate.trackml_writer import SimulationSummary
+    from hepdata.storage.dataset.validate import Finding
 
 PathLike = str | os.PathLike[str]
 
@@ -44,7 +44,7 @@ def simulate_tracking(
         InputError: A number out of range, or a folder that cannot take the files.
         JobError: Writing failed.
     """
-    from hepdata.simulate.trackml_files import simulate_files
+    from hepdata.simulate.trackml_writer import simulate_files
 
     with listen(progress) as listener:
         return simulate_files(
@@ -114,7 +114,7 @@ def validate(dataset: DatasetLike, *, progress: ProgressChoice = None) -> list[F
     Raises:
         InputError: There is no dataset, or one of a newer format.
     """
-    from hepdata.storage.validate import validate_dataset
+    from hepdata.storage.dataset.validate import validate_dataset
 
     with listen(progress) as listener:
         return validate_dataset(locate(dataset), progress=listener)
@@ -145,7 +145,7 @@ def convert(
         JobError: The disk refuses.
     """
     from hepdata.loader.dataset import open_dataset
-    from hepdata.storage.convert import convert_dataset
+    from hepdata.storage.dataset.convert import convert_dataset
 
     opened = open_dataset(dataset)
     other: Literal["parquet", "hdf5"] = "hdf5" if opened.manifest.file_format == "parquet" else "parquet"
@@ -179,7 +179,7 @@ def merge(
         JobError: The disk refuses.
     """
     from hepdata.loader.dataset import open_dataset
-    from hepdata.storage.merge import merge_datasets
+    from hepdata.storage.dataset.merge import merge_datasets
 
     with listen(progress) as listener:
         merge_datasets(

@@ -7,9 +7,12 @@ escapes is a bug.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from hepdata.plain_text import printable
+
+_Preset = TypeVar("_Preset")
 
 
 class HeptError(Exception):
@@ -26,7 +29,7 @@ class HeptError(Exception):
     exit_code = 1
 
     def __init__(self, where: object, *, found: str, expected: str, remedy: str) -> None:
-        # Names and values in messages come from files that anybody may have made.
+        # Names and values in messages may come from untrusted files.
         self.where = printable(str(where))
         self.found = printable(found)
         self.expected = printable(expected)
@@ -77,6 +80,22 @@ def nearest_name(name: str, known: list[str]) -> str:
 
     close = get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
+
+
+def find_preset(presets: Mapping[str, _Preset], name: str) -> _Preset:
+    """The preset with this name.
+
+    Raises:
+        InputError: There is none.
+    """
+    if name not in presets:
+        raise InputError(
+            "`preset`",
+            found=repr(name),
+            expected="a preset of the build",
+            remedy=nearest_name(name, list(presets)),
+        )
+    return presets[name]
 
 
 def missing_extra(package: str, extra: str) -> InputError:

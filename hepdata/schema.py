@@ -12,6 +12,8 @@ from math import pi
 from typing import Literal
 
 Compression = Literal["none", "log"]
+# GeV: loss and metrics of the paper consider particles with a larger transverse momentum.
+SCORED_PT = 0.9
 
 
 @dataclass(frozen=True)
@@ -240,53 +242,58 @@ TRACKING = Schema(
         eta="particle_eta",
         point_id="hit_id",
         label_names=("noise", "particle"),
-        scored="hits, pT > 0.9 GeV",
+        scored=f"hits, pT > {SCORED_PT:g} GeV",
     ),
 )
 
-_PILEUP_COLUMNS = (
-    Column(
-        "index_in_source",
-        "int32",
-        "",
-        "place in the source event; no feature, since files list the leading collision first",
-    ),
-    Column("eta", "float32", "", "pseudorapidity"),
-    Column("phi", "float32", "rad", "azimuth", period=2 * pi),
-    Column("px", "float32", "GeV", "momentum along x"),
-    Column("py", "float32", "GeV", "momentum along y"),
-    Column("pt", "float32", "GeV", "transverse momentum"),
-    Column("energy", "float32", "GeV", "energy"),
-    Column("rapidity", "float32", "", "rapidity"),
-    Column(
-        "pid_class",
-        "int32",
-        "",
-        "0 charged, 1 photon, 2 K0L, 3 K0S, 4 neutron, 5 Lambda, 6 Xi0, 7 other neutral",
-        n_classes=8,
-    ),
-    Column("charge", "int32", "e", "electric charge"),
-    Column("is_scored", "bool", "", "neutral with pt > 0.9 GeV: enters loss and metric"),
-    Column("is_leading", "bool", "", "from the leading collision", is_label=True),
-)
 
-PILEUP = Schema(
-    task="pileup",
-    columns=_PILEUP_COLUMNS,
-    features=_inputs(
-        _PILEUP_COLUMNS,
-        *((name, 1) for name in ("eta", "phi", "px", "py", "pt", "energy", "rapidity", "pid_class")),
-    ),
-    coordinates=_inputs(_PILEUP_COLUMNS, ("eta", 1), ("phi", 1), ("eta", 1), ("phi", 1)),
-    target=Target(
-        objective="classification",
-        label="is_leading",
-        selection="is_scored",
-        pt="pt",
-        label_names=("pileup", "leading"),
-        scored="neutral particles, pT > 0.9 GeV",
-        figures=("cleaning",),
-    ),
-)
+def pileup_schema(scored_pt: float = SCORED_PT) -> Schema:
+    """The schema of a pileup dataset in which neutral particles above `scored_pt` (GeV) are scored."""
+    columns = (
+        Column(
+            "index_in_source",
+            "int32",
+            "",
+            "position in the source event; no feature, since files list the leading collision first",
+        ),
+        Column("eta", "float32", "", "pseudorapidity"),
+        Column("phi", "float32", "rad", "azimuth", period=2 * pi),
+        Column("px", "float32", "GeV", "momentum along x"),
+        Column("py", "float32", "GeV", "momentum along y"),
+        Column("pt", "float32", "GeV", "transverse momentum"),
+        Column("energy", "float32", "GeV", "energy"),
+        Column("rapidity", "float32", "", "rapidity"),
+        Column(
+            "pid_class",
+            "int32",
+            "",
+            "0 charged, 1 photon, 2 K0L, 3 K0S, 4 neutron, 5 Lambda, 6 Xi0, 7 other neutral",
+            n_classes=8,
+        ),
+        Column("charge", "int32", "e", "electric charge"),
+        Column("is_scored", "bool", "", f"neutral with pt > {scored_pt:g} GeV: enters loss and metric"),
+        Column("is_leading", "bool", "", "from the leading collision", is_label=True),
+    )
+    return Schema(
+        task="pileup",
+        columns=columns,
+        features=_inputs(
+            columns,
+            *((name, 1) for name in ("eta", "phi", "px", "py", "pt", "energy", "rapidity", "pid_class")),
+        ),
+        coordinates=_inputs(columns, ("eta", 1), ("phi", 1), ("eta", 1), ("phi", 1)),
+        target=Target(
+            objective="classification",
+            label="is_leading",
+            selection="is_scored",
+            pt="pt",
+            label_names=("pileup", "leading"),
+            scored=f"neutral particles, pT > {scored_pt:g} GeV",
+            figures=("cleaning",),
+        ),
+    )
+
+
+PILEUP = pileup_schema()
 
 SCHEMAS: dict[str, Schema] = {schema.task: schema for schema in (TRACKING, PILEUP)}

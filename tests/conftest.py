@@ -15,9 +15,9 @@ from hypothesis import settings
 
 from hepdata.cloud import PairList, PointCloud
 from hepdata.schema import SCHEMAS
-from hepdata.storage.finish import finish_dataset
-from hepdata.storage.manifest import name_shard
-from hepdata.storage.parquet import write_shard
+from hepdata.storage.dataset.finish import finish_dataset
+from hepdata.storage.dataset.names import name_shard
+from hepdata.storage.parquet.writer import write_shard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def trackml_events(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six simulated TrackML events of about 300 hits, 1000 to 1005, and detectors.csv; not to be changed."""
-    from hepdata.simulate.trackml_files import simulate_files
+    from hepdata.simulate.trackml_writer import simulate_files
 
     folder = tmp_path_factory.mktemp("trackml")
     simulate_files(folder, n_events=6, hits_per_event=300, seed=5)

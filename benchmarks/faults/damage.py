@@ -17,9 +17,10 @@ from benchmarks.faults.kills import fresh
 from benchmarks.faults.tally import Tally
 from hepdata.loader.dataset import open_dataset
 from hepdata.readers.delphes_branches import read_map
-from hepdata.storage.manifest import MANIFEST_NAME, _as_text
-from hepdata.storage.merge import merge_datasets
-from hepdata.storage.validate import validate_dataset
+from hepdata.storage.dataset.manifest import _as_text
+from hepdata.storage.dataset.merge import merge_datasets
+from hepdata.storage.dataset.names import MANIFEST_NAME
+from hepdata.storage.dataset.validate import validate_dataset
 
 BRANCHES = """\
 collections:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from hepdata.pipeline.pileup import PileupSource, with_changes
-from hepdata.pipeline.run import build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+from hepdata.pipeline.build import build_dataset
+from hepdata.pipeline.pileup_source import PileupSource, with_changes
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
 from hepdata.simulate.pileup_file import write_pileup
-from hepdata.simulate.trackml_files import simulate_files
-from hepdata.storage.convert import convert_dataset
-from hepdata.storage.merge import merge_datasets
+from hepdata.simulate.trackml_writer import simulate_files
+from hepdata.storage.dataset.convert import convert_dataset
+from hepdata.storage.dataset.merge import merge_datasets
 
 Job = Callable[[Path], object]
 _SIXTY = TRACKING_PRESETS["tracking-60k"]

@@ -20,6 +20,7 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.curve import curve_order
 from hepdata.readers.delphes_events import ParticleTable
+from hepdata.schema import SCORED_PT
 
 # |PDG code| of neutral particles to their class; 0 is charged, the last is any other neutral.
 PID_CLASSES: dict[int, int] = {22: 1, 130: 2, 310: 3, 2112: 4, 3122: 5, 3322: 6}
@@ -50,7 +51,7 @@ class PileupCuts:
     """
 
     max_eta: float = 20.0
-    scored_pt: float = 0.9
+    scored_pt: float = SCORED_PT
 
 
 def classify(pid: NDArray[np.int32], charge: NDArray[np.int32]) -> NDArray[np.int32]:

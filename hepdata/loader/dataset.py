@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError, nearest_name
 from hepdata.loader.split import Split
 from hepdata.schema import Schema
-from hepdata.storage.manifest import Manifest
-from hepdata.storage.place import Place, open_place
+from hepdata.storage.dataset.manifest import Manifest
+from hepdata.storage.location import Place, open_place
 
 if TYPE_CHECKING:
     from hepdata.loader.info import DatasetInfo

@@ -9,8 +9,8 @@ import html
 from dataclasses import dataclass
 
 from hepdata.html_table import Cell, format_cell, html_table
-from hepdata.storage.manifest import Manifest
-from hepdata.storage.statistics import Statistics
+from hepdata.storage.dataset.manifest import Manifest
+from hepdata.storage.dataset.statistics import Statistics
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hepdata.errors import InputError
 from hepdata.progress import Progress, Silent
 from hepdata.storage.atomic import write_atomically
-from hepdata.storage.hdf5_file import create_hdf5
+from hepdata.storage.hdf5.new_file import create_hdf5
 
 if TYPE_CHECKING:
     from hepdata.cloud import PointCloud

@@ -22,9 +22,9 @@ from hepdata.inputs import InputChoice
 from hepdata.progress import Progress
 from hepdata.schema import Schema
 from hepdata.storage.columns import PAIR_NAMES, cloud_from
-from hepdata.storage.manifest import Manifest
-from hepdata.storage.place import Place
-from hepdata.storage.reader import ShardReader, open_shard
+from hepdata.storage.dataset.manifest import Manifest
+from hepdata.storage.location import Place
+from hepdata.storage.shard_reader import ShardReader, open_shard
 
 if TYPE_CHECKING:
     import awkward as ak
@@ -121,7 +121,7 @@ class Split:
     def rows(self) -> NDArray[Any]:
         """event_id, sector and n_points of every cloud; reads the index of every shard, no clouds."""
         if not len(self):
-            from hepdata.storage.reader import ROW_DTYPE
+            from hepdata.storage.shard_reader import ROW_DTYPE
 
             return np.empty(0, ROW_DTYPE)
         return np.concatenate([self._reader(i).rows for i in range(len(self.shards))])
@@ -146,7 +146,7 @@ class Split:
     ) -> Loader:
         """Batches of tensors; see `hepdata.loader.stream.Loader` for the arguments."""
         from hepdata.loader.collate import BatchLayout
-        from hepdata.loader.plan import EpochPlan
+        from hepdata.loader.epoch_plan import EpochPlan
         from hepdata.loader.stream import Loader
 
         layout = BatchLayout.choose(

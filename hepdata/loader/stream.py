@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hepdata.errors import InputError
 from hepdata.loader.batch import Batch
 from hepdata.loader.collate import BatchLayout, collate
-from hepdata.loader.plan import EpochPlan
+from hepdata.loader.epoch_plan import EpochPlan
 
 if TYPE_CHECKING:
     from hepdata.loader.split import Split

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hepdata.errors import HeptError, InputError, JobError, missing_extra
-from hepdata.pipeline.event import EventSource
+from hepdata.pipeline.event_source import EventSource
 from hepdata.pipeline.shard import ShardJob, ShardNote, build_shard
 
 

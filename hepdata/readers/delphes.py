@@ -59,7 +59,7 @@ def open_tree(location: str) -> Iterator[Any]:
     # A forked process must not share the position in the file with its parent.
     key = (os.getpid(), location, version_of(location))
     if getattr(_kept, "key", None) != key:
-        close_tree()
+        _close_kept()
         file = _open_file(location)
         try:
             _check_whole(file, location)
@@ -71,20 +71,7 @@ def open_tree(location: str) -> Iterator[Any]:
     yield _kept.tree
 
 
-def release_tree() -> tuple[Any, ...]:
-    """Let go of the file that this thread keeps open, for another thread to adopt."""
-    state = tuple(getattr(_kept, name, None) for name in ("key", "tree", "file"))
-    _kept.key = _kept.tree = _kept.file = None
-    return state
-
-
-def adopt_tree(*state: Any) -> None:
-    """Keep open what another thread has released."""
-    _kept.key, _kept.tree, _kept.file = state
-
-
-def close_tree() -> None:
-    """Close the file that this thread keeps open."""
+def _close_kept() -> None:
     if getattr(_kept, "key", None) is not None and _kept.key[0] == os.getpid():
         _kept.file.close()
     _kept.key = _kept.tree = _kept.file = None

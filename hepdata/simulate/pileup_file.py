@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hepdata.errors import InputError
 from hepdata.progress import Progress, Silent
+from hepdata.schema import SCORED_PT
 from hepdata.simulate.pileup import Particles, simulate_event
 
 _EVENTS_PER_BASKET = 10
@@ -161,7 +162,7 @@ def _leaves(particles: Particles) -> dict[str, NDArray[np.generic]]:
 
 def _count(particles: Particles) -> NDArray[np.int64]:
     is_leading = ~particles.is_pileup
-    is_scored = (particles.charge == 0) & (particles.pt > 0.9)
+    is_scored = (particles.charge == 0) & (particles.pt > SCORED_PT)
     return np.array(
         [
             len(particles),

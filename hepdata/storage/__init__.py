@@ -2,9 +2,9 @@
 
 A dataset is a folder, complete or absent:
 
-    dataset.json                     the manifest (`manifest.py`): everything that is known, and all checksums
-    train-00000-of-00004.parquet …   one row, and one row group, per cloud (`parquet.py`)
-    train.h5, valid.h5, test.h5      or HDF5: one flat array per column, and offsets (`hdf5.py`)
+    dataset.json                     the manifest (`dataset/manifest.py`): all facts and checksums
+    train-00000-of-00004.parquet …   one row, and one row group, per cloud (`parquet/`)
+    train.h5, valid.h5, test.h5      or HDF5: one flat array per column, and offsets (`hdf5/`)
 
 **Columns.** Scalars `event_id` (int64), `sector`, `n_points` (int32); one list per variable of the schema;
 pair lists as compressed sparse rows `pos_ptr`, `pos_idx`, `neg_ptr`, `neg_idx` (int32). Units and meanings

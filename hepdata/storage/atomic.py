@@ -56,20 +56,6 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise _explain(path, error) from error
 
 
-def sync_file(path: Path) -> None:
-    """Wait until a file's bytes are on the disk.
-
-    Raises:
-        JobError: They cannot be written.
-    """
-    with disk_errors(path):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def sync_folder(folder: Path) -> None:
     """Make renames in `folder` survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)

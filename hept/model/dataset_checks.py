@@ -12,7 +12,7 @@ from hepdata.inputs import check_inputs, choose_inputs
 from hepdata.loader.dataset import Dataset
 from hepdata.loader.split import Split
 from hepdata.schema import ModelInput, Target
-from hepdata.storage.manifest import SPLITS
+from hepdata.storage.dataset.names import SPLITS
 from hept.settings.fields import TrainConfig
 
 # A model's features and coordinates.

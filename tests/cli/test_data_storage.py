@@ -179,7 +179,8 @@ def test_outputs_are_urls_to_the_commands_too(tmp_path, make_dataset, monkeypatc
 
 
 def test_escapes_in_a_dataset_do_not_reach_the_terminal(tmp_path, make_dataset):
-    from hepdata.storage.manifest import MANIFEST_NAME, _as_text
+    from hepdata.storage.dataset.manifest import _as_text
+    from hepdata.storage.dataset.names import MANIFEST_NAME
 
     evil = "\x1b]0;owned\x07\x1b[2J"
     for name, first in (("a", 0), ("b", 50)):

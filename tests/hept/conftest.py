@@ -12,8 +12,8 @@ import pytest
 
 from hepdata.cloud import PairList, PointCloud
 from hepdata.schema import PILEUP, TRACKING
-from hepdata.storage.finish import finish_dataset
-from hepdata.storage.parquet import write_shard
+from hepdata.storage.dataset.finish import finish_dataset
+from hepdata.storage.parquet.writer import write_shard
 
 SPLITS = {"train": 4, "valid": 2, "test": 2}
 

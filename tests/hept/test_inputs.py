@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hepdata.schema import TRACKING, ModelInput
-from hepdata.storage.manifest import Manifest
+from hepdata.storage.dataset.manifest import Manifest
 from hept.evaluation.evaluator import embed, evaluate, open_split
 from hept.model.weights import load_model
 from hept.runs.data import open_training_data, resolve_inputs

@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from hepdata.errors import InputError, JobError
+from hepdata.pipeline.build import build_dataset
 from hepdata.pipeline.dask import _result
-from hepdata.pipeline.event import EventRef
-from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.event_source import EventRef
 from hepdata.pipeline.shard import ShardJob
-from hepdata.pipeline.split import ShardPlan
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+from hepdata.pipeline.split_rule import ShardPlan
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
 
 distributed = pytest.importorskip("distributed", reason="needs the extra [dask]: pip install 'hept[dask]'")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hepdata.errors import InputError, JobError
-from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.build import build_dataset
 from hepdata.pipeline.staging import staging_of
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
-from hepdata.storage.replace import replaced_of
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
+from hepdata.storage.dataset.replace import replaced_of
 
 SIXTY = TRACKING_PRESETS["tracking-60k"]
 SCRIPT = Path(__file__).with_name("killed_build.py")

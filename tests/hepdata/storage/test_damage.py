@@ -17,11 +17,11 @@ from hepdata.errors import InputError, JobError
 from hepdata.loader.dataset import open_dataset
 from hepdata.schema import PILEUP
 from hepdata.storage.atomic import disk_errors, write_atomically
-from hepdata.storage.convert import convert_dataset
-from hepdata.storage.finish import finish_dataset, fresh_staging
-from hepdata.storage.lock import lock_output
-from hepdata.storage.manifest import MANIFEST_NAME
-from hepdata.storage.parquet import write_shard
+from hepdata.storage.dataset.convert import convert_dataset
+from hepdata.storage.dataset.finish import finish_dataset, fresh_staging
+from hepdata.storage.dataset.lock import lock_output
+from hepdata.storage.dataset.names import MANIFEST_NAME
+from hepdata.storage.parquet.writer import write_shard
 
 
 def read_everything(folder):
@@ -176,7 +176,7 @@ def test_no_space_left_for_hdf5(tmp_path, make_dataset):
         import resource, signal, sys
         from pathlib import Path
         from hepdata.errors import JobError
-        from hepdata.storage.convert import convert_dataset
+        from hepdata.storage.dataset.convert import convert_dataset
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         try:
@@ -241,7 +241,7 @@ def test_second_builder_is_refused(tmp_path):
     program = textwrap.dedent(f"""
         import sys
         from pathlib import Path
-        from hepdata.storage.lock import lock_output
+        from hepdata.storage.dataset.lock import lock_output
         with lock_output(Path({str(tmp_path / "out")!r})):
             print("held", flush=True)
             sys.stdin.read()
@@ -268,7 +268,7 @@ def test_a_writer_killed_anywhere_leaves_no_dataset(tmp_path):
         from pathlib import Path
         sys.path.insert(0, sys.argv[2])
         from conftest import _make_dataset
-        import hepdata.loader.dataset, hepdata.storage.hdf5
+        import hepdata.loader.dataset, hepdata.storage.hdf5.writer
         count = 0
         STEPS = ("open", "os.rename", "os.mkdir", "os.rmdir", "os.remove")
         def watch(event, arguments):

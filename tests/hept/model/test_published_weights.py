@@ -6,7 +6,7 @@ import torch
 
 from benchmarks import published_model
 from hepdata.errors import InputError
-from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
+from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tracking
 from hepdata.schema import TRACKING
 from hept import load_published
 

@@ -1,0 +1,9 @@
+"""Whole datasets, whatever the format of their files.
+
+manifest, manifest_checks, old_schema   `dataset.json`: written, read, checked, completed
+statistics, software                    what the manifest counts, and which packages wrote the files
+own_files, lock, replace, finish        from a folder of shards to a dataset, atomically
+upload                                  the same at an fsspec URL
+validate, cloud_checks                  every byte and every cloud checked
+convert, merge                          new datasets from existing ones
+"""

@@ -1,0 +1,154 @@
+"""Parquet shards: clouds enter one at a time, a file leaves whose bytes depend on nothing else.
+
+One row is one cloud, one row group holds one row, so that a cloud can be read without its neighbours. pyarrow
+writes the file. Points are stored as they lie in memory: they are few, and cost more to decompress than to
+read. Pair lists are most of the bytes, and zstd makes them more than twenty times smaller.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hepdata.cloud import PointCloud
+from hepdata.schema import Schema
+from hepdata.storage.atomic import write_atomically
+from hepdata.storage.columns import PAIR_NAMES, SCALARS, arrays_of, arrow_schema, list_columns
+from hepdata.storage.dataset.manifest import ShardRecord
+from hepdata.storage.dataset.statistics import Tally
+from hepdata.storage.parquet.reader import ROWS_KEY
+from hepdata.storage.shard_reader import ROW_DTYPE
+
+
+def write_shard(
+    path: Path,
+    clouds: Iterable[PointCloud],
+    schema: Schema,
+    *,
+    has_pairs: bool | None = None,
+    has_rivals: bool = False,
+) -> ShardRecord:
+    """Write clouds to a Parquet file that appears whole or not at all.
+
+    Its name is on the disk when whoever finishes the dataset syncs the folder.
+
+    Args:
+        path: The file; its name goes into the record.
+        clouds: In stored order; taken one at a time.
+        schema: Columns of every cloud.
+        has_pairs: Whether clouds have pair lists; taken from the first cloud where not given.
+        has_rivals: Whether other processes may be writing the same file.
+
+    Returns:
+        What the manifest says of the shard.
+
+    Raises:
+        InputError: A cloud does not fit the schema.
+        JobError: The file cannot be written.
+    """
+    with write_atomically(path, sync_name=False, has_rivals=has_rivals) as file:
+        with _OpenShard(file.name, schema, has_pairs) as shard:
+            for cloud in clouds:
+                shard.add(cloud)
+                # Let go before the next one is made: one cloud in memory at a time.
+                del cloud
+        footer = _read_footer(file)
+        file.seek(0)
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        size = file.tell()
+    return ShardRecord(
+        name=path.name,
+        rows=len(shard.rows),
+        bytes=size,
+        sha256=sha256,
+        footer_bytes=len(footer),
+        footer_crc=zlib.crc32(footer),
+        has_pairs=bool(shard.has_pairs),
+        event_ids=list(dict.fromkeys(row[0] for row in shard.rows)),
+        statistics=shard.statistics.total(),
+    )
+
+
+class _OpenShard:
+    """A file that grows by one row group a cloud."""
+
+    def __init__(self, path: str, schema: Schema, has_pairs: bool | None) -> None:
+        self.schema = schema
+        self.has_pairs = has_pairs
+        self.rows: list[tuple[int, int, int]] = []
+        self.statistics = Tally()
+        # Not Python's file: pyarrow would wait for the interpreter at every page.
+        self._file = pa.OSFile(path, "wb")
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> _OpenShard:
+        return self
+
+    def add(self, cloud: PointCloud) -> None:
+        if self.has_pairs is None:
+            self.has_pairs = cloud.positives is not None
+        arrays = arrays_of(cloud, self.schema, self.has_pairs)
+        row = (int(cloud.event_id), cloud.sector, cloud.n_points)
+        layout = arrow_schema(self.schema, self.has_pairs)
+        cells = [pa.array([value], layout.field(i).type) for i, value in enumerate(row)]
+        for name, values in arrays.items():
+            limits = pa.array([0, len(values)], pa.int64())
+            cells.append(
+                pa.LargeListArray.from_arrays(limits, pa.array(values), type=layout.field(name).type)
+            )
+        self._open().write_table(pa.Table.from_arrays(cells, schema=layout))
+        self.rows.append(row)
+        self.statistics.add(cloud)
+
+    def __exit__(self, *error: object) -> None:
+        # Closed after an error too: pyarrow would do so later, when the file is gone.
+        writer = self._open()
+        rows = np.array(self.rows, dtype=ROW_DTYPE).tobytes()
+        writer.add_key_value_metadata({ROWS_KEY: base64.b64encode(rows)})
+        try:
+            writer.close()
+        finally:
+            # After an error of the disk, pyarrow would try to close once more when the writer is collected.
+            writer.is_open = False
+            self._file.close()
+
+    def _open(self) -> pq.ParquetWriter:
+        if self._writer is None:
+            has_pairs = bool(self.has_pairs)
+            names = [column.name for column in list_columns(self.schema, has_pairs)]
+            paths = {name: f"{name}.list.element" for name in names}
+            self._writer = pq.ParquetWriter(
+                self._file,
+                arrow_schema(self.schema, has_pairs),
+                data_page_version="2.0",
+                write_page_checksum=True,
+                use_dictionary=False,
+                # Spelled out since the default for booleans is another.
+                column_encoding=dict.fromkeys(paths.values(), "PLAIN"),
+                compression={
+                    **{column.name: "none" for column in SCALARS},
+                    **{paths[name]: "zstd" if name in PAIR_NAMES else "none" for name in names},
+                },
+                # Limits of a scalar tell readers which row groups to skip; those of a list help nobody.
+                write_statistics=[column.name for column in SCALARS],
+                # Arrow's own pool keeps memory that it has freed, and a long build would grow by it.
+                memory_pool=pa.system_memory_pool(),
+            )
+        return self._writer
+
+
+def _read_footer(file: BinaryIO) -> bytes:
+    """The metadata at the end of a Parquet file, its length and the last magic number."""
+    file.seek(-8, os.SEEK_END)
+    length = int.from_bytes(file.read(4), "little") + 8
+    file.seek(-length, os.SEEK_END)
+    return file.read()
