@@ -130,7 +130,7 @@ def test_fit_alone_chooses_preset_and_folder_and_says_so(datasets, tmp_path, mon
     for number in (1, 2):
         run("fit", datasets["tracking"], *SMALL, "--accelerator", "cpu", "--no-report")
         said = capsys.readouterr()
-        assert "preset: tracking-demo, for tracking with 170 points a cloud on a CPU" in said.err
+        assert "preset: tracking-demo, for tracking with 170 points per cloud on a CPU" in said.err
         assert f"run folder: runs/tracking-{number}" in said.err
         assert re.search(r"^expected time: about .* and validation \(8 steps of .* s\)$", said.err, re.M)
         assert (tmp_path / f"runs/tracking-{number}/best.safetensors").exists()
@@ -142,7 +142,7 @@ def test_a_published_preset_on_a_cpu_names_the_one_for_laptops(datasets, tmp_pat
     run("fit", datasets["tracking"], *arguments, "--out", tmp_path / "a")
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note:")]
     assert line.startswith("note: tracking-6k is made for GPUs (")
-    assert "for a CPU there is the preset tracking-laptop (" in line
+    assert "for a CPU use the preset tracking-laptop (" in line
 
 
 def test_other_processes_of_a_run_do_not_repeat_it(datasets, tmp_path, monkeypatch):

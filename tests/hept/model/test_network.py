@@ -64,9 +64,9 @@ def test_inputs_are_no_weights_and_follow_the_network_to_its_precision():
 
 def test_more_than_one_class_or_a_class_as_coordinate_is_one_line():
     config = load_config("pileup-10k")
-    with pytest.raises(InputError, match=r"data.features: found the classes pid_class, pid_class; expected"):
+    with pytest.raises(InputError, match=r"features: found columns of classes: pid_class, pid_class; expec"):
         build(config, ["pid_class", "pid_class"], ["eta", "phi"])
-    with pytest.raises(InputError, match=r"data.coords: found the classes pid_class.*n_classes: 0"):
+    with pytest.raises(InputError, match=r"data.coords: found columns of classes: pid_class.*n_classes: 0"):
         build(config, ["eta"], ["eta", "pid_class"])
 
 

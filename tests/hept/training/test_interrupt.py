@@ -136,5 +136,5 @@ def test_the_command_ends_with_the_documented_code_and_goes_on(
         [sys.executable, "-m", "hept", *arguments], capture_output=True, text=True, check=False
     )
     assert again.returncode == 0, again.stderr
-    assert f"going on with the run in {tmp_path / 'run'}" in (again.stdout + again.stderr).replace("\n", "")
+    assert f"continuing the run in {tmp_path / 'run'}" in (again.stdout + again.stderr).replace("\n", "")
     assert len(losses(tmp_path / "run")) == 8

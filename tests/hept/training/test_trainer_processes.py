@@ -101,5 +101,5 @@ def test_both_processes_hear_that_another_training_has_the_folder(tracking_datas
         process = start_two(small_config(), tracking_dataset, run)
         _, errors = process.communicate(timeout=300)
     assert process.returncode != 0
-    assert f"found another training at work on it (process {os.getpid()} on" in errors
+    assert f"found another training in progress (process {os.getpid()} on" in errors
     assert not run.exists()

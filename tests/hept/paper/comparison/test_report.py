@@ -141,7 +141,7 @@ def test_failures_and_stops_are_told(findings):
     found = table(make_tables(findings), "accuracy")
     assert found.rows[PAPER_MODELS.index("gcn")] == ["GCN", None, 79.61, None]
     assert any("gcn failed: found a loss of nan" in note for note in found.notes)
-    assert any("the same command goes on" in note for note in found.notes)
+    assert any("the same command continues" in note for note in found.notes)
 
 
 def test_report_writes_markdown_csv_and_pictures(findings, tmp_path):
