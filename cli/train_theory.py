@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 @click.option("--points", type=click.IntRange(min=2), help="Points in the square [default: 30000].")
 @click.option("--side", type=click.FloatRange(min=0, min_open=True), help="Side of the square [default: 10].")
 @click.option("--neighbors", type=click.IntRange(min=1), help="Interacting neighbours [default: 64].")
-@click.option(
-    "--draws", type=click.IntRange(min=1), help="Random draws of the best settings [default: 3]."
-)
+@click.option("--draws", type=click.IntRange(min=1), help="Random draws of the best settings [default: 3].")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the points and the draws.")
 @json_option
 def command(

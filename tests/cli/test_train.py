@@ -51,7 +51,7 @@ def read_threads(folder):
 
 
 def run(*arguments, group=train.group):
-    """Run a command in this process: importing torch anew takes longer than the commands."""
+    """Run a command in this process: importing torch again takes longer than the commands."""
     return group.main([str(argument) for argument in arguments], standalone_mode=False)
 
 
@@ -118,7 +118,7 @@ def test_predict_and_tune(tracking_run, tmp_path, capsys):
     assert "the clustering was not tuned for this model" in capsys.readouterr().err
 
 
-def test_resume_goes_on(datasets, tmp_path, capsys):
+def test_resume_continues_the_run(datasets, tmp_path, capsys):
     out = tmp_path / "r"
     run("fit", datasets["pileup"], "--preset", "pileup-demo", *SMALL, "--out", out, "--no-report")
     run("fit", "--resume", out, "--no-report")
@@ -219,7 +219,7 @@ def test_wrong_usage_is_one_line(datasets, tmp_path, monkeypatch, arguments, mes
 
 
 def literal_metrics(dataset, state):
-    """The published steps on the one event of a dataset: forward pass, pairs, loss, all distances."""
+    """The published procedure on the single event of a dataset: forward pass, pairs, loss, all distances."""
     (row,) = pd.read_parquet(next(dataset.glob("test-*.parquet"))).to_dict("records")
     scales = {"r": 1e-3, "phi": 1 / np.pi, "z": 1e-3, "u": 1e3, "v": 1e3, "layer": 0.1}
     x = np.column_stack([np.asarray(row[name], np.float64) * scales.get(name, 1.0) for name in INPUTS])
@@ -244,7 +244,7 @@ def literal_metrics(dataset, state):
 
 def test_a_model_in_the_published_layout_on_a_simulated_event(trackml_copy, edit_csv, tmp_path):
     for part in ("hits", "truth", "cells"):
-        # Whole blocks: the published code fills a last block with copies of points.
+        # A multiple of the block size: the published code pads the last block with copies of points.
         path = trackml_copy / f"event000001000-{part}.csv"
         edit_csv(path, lambda table: table[table.hit_id <= 200])
     run(

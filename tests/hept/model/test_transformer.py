@@ -65,7 +65,7 @@ def test_the_standard_kernel_reads_coordinates_by_an_encoding():
 
 
 class Mean(nn.Module):
-    """The plainest attention: every point sees the mean of its cloud."""
+    """The simplest attention: every point gets the mean of its cloud."""
 
     def forward(self, x, coords, clouds):
         sums = x.new_zeros(clouds.n_clouds, x.shape[1]).index_add(0, clouds.index, x)

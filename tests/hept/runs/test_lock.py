@@ -1,4 +1,4 @@
-"""Two writers of a run, and locks that dead ones left behind."""
+"""Two writers of a run, and locks that dead processes left behind."""
 
 import os
 import signal

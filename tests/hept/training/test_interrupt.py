@@ -1,4 +1,4 @@
-"""Signals of batch systems: the run is saved after the step, and the same command goes on."""
+"""Signals of batch systems: the run is saved after the step, and the same command continues it."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ def test_a_signal_finishes_the_step_saves_and_stops(tracking_dataset, small_conf
     assert signal.getsignal(number) == before
     assert (stopped.stopped, stopped.signal, stopped.steps) == ("interrupted", number, 3)
     assert read_state(run / "resume.pt")["position"]["step"] == 3
-    # The same call goes on, as a requeued job makes it.
+    # The same call continues the run, as in a requeued job.
     whole = fit(config, tracking_dataset, tmp_path / "whole")
     assert losses(fit(config, tracking_dataset, run).run) == losses(whole.run)
     assert (whole.stopped, whole.signal) == ("finished", None)
