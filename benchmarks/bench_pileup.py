@@ -36,12 +36,12 @@ print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[
 
 def run() -> list[Ratio]:
     """Time 2,000 events of about 10,000 particles; build 30 and 300 of them."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        return [*measure_speed(place), measure_memory(place)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        return [*measure_speed(folder), measure_memory(folder)]
 
 
-def measure_speed(place: Path) -> list[Ratio]:
+def measure_speed(folder: Path) -> list[Ratio]:
     """Time clouds, then a whole build; files are in the system's cache, all packages are imported.
 
     Bare reading is uproot with its defaults: one process, one thread. The clouds are made in one process,
@@ -49,7 +49,7 @@ def measure_speed(place: Path) -> list[Ratio]:
     checksums of input and output, fsync), with the number of processes that it chooses for the input's size,
     including their start. The detail also gives its rate in one process.
     """
-    file = str(write_pileup(place / "speed.root", events=EVENTS, pileup=50, seed=1).path)
+    file = str(write_pileup(folder / "speed.root", events=EVENTS, pileup=50, seed=1).path)
     source = PileupSource.open([file], PileupConfig())
     leaves = list_leaves(source.branches, labelled=True)
 
@@ -67,14 +67,14 @@ def measure_speed(place: Path) -> list[Ratio]:
     def build(workers: int | None = None) -> None:
         Path(file).touch()
         opened = PileupSource.open([file], PileupConfig())
-        build_dataset(opened, place / "built", workers=workers or opened.choose_workers())
+        build_dataset(opened, folder / "built", workers=workers or opened.choose_workers())
 
     def build_alone() -> None:
         build(workers=1)
 
     def timed(side: Callable[[], None]) -> float:
         time = seconds(side, repeats=1, warm_up=False)
-        shutil.rmtree(place / "built", ignore_errors=True)
+        shutil.rmtree(folder / "built", ignore_errors=True)
         return time
 
     # In turns, and the median of each: all sides see the same load of a busy machine.
@@ -101,12 +101,12 @@ def measure_speed(place: Path) -> list[Ratio]:
     ]
 
 
-def measure_memory(place: Path) -> Ratio:
+def measure_memory(folder: Path) -> Ratio:
     """Peak memory of a whole build in its own process."""
     peaks = {}
     for events in (30, 300):
-        file = write_pileup(place / f"memory{events}.root", events=events, pileup=50, seed=1).path
-        command = [sys.executable, "-c", _BUILD, str(file), str(place / f"built-{events}"), str(STEP_BYTES)]
+        file = write_pileup(folder / f"memory{events}.root", events=events, pileup=50, seed=1).path
+        command = [sys.executable, "-c", _BUILD, str(file), str(folder / f"built-{events}"), str(STEP_BYTES)]
         peaks[events] = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return Ratio(
         "pileup build, peak memory, 300 / 30 events",

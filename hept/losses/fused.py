@@ -89,7 +89,7 @@ def count_traffic(
     fraction: float,
     *_: object,
 ) -> Traffic:
-    """Upper bound of launches and bytes: the shapes do not tell the number of anchors, at most all points.
+    """Upper bound of launches and bytes, with every point as an anchor: shapes do not give their number.
 
     A program reads each embedding once, and reads and writes a gradient for each pair.
     """

@@ -65,7 +65,7 @@ class Run:
             self.path,
             found=f"another dataset at {changed}" if changed else f"no dataset at {recorded}",
             expected="the dataset that the run was trained on",
-            remedy="name the dataset as `dataset`",
+            remedy="give the dataset as `dataset`",
         )
 
     def __fspath__(self) -> str:

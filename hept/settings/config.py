@@ -72,7 +72,7 @@ def check_config(content: object, *, where: object) -> TrainConfig:
             raise InputError(
                 where,
                 found=f"the unknown setting {key!r}",
-                expected="a known one",
+                expected="a known setting",
                 remedy=nearest_setting(key),
             ) from error
         if first["type"] == "model_type":
@@ -126,14 +126,14 @@ def _read_file(path: Path) -> dict[str, object]:
             path,
             found=" ".join(str(error).split())[:300],
             expected="a YAML file of settings",
-            remedy="name a preset or mend the file",
+            remedy="name a preset or correct the file",
         ) from error
     if not isinstance(content, dict):
         raise InputError(
             path,
             found=f"a {type(content).__name__}",
             expected="settings as `key: value`",
-            remedy="mend the file",
+            remedy="correct the file",
         )
     return content
 
@@ -176,19 +176,19 @@ def _apply(content: dict[str, object], key: str, value: object) -> None:
         raise InputError(
             f"setting {key}={value}",
             found=f"the unknown setting {key!r}",
-            expected="a known one",
+            expected="a known setting",
             remedy=nearest_setting(key),
         )
     *sections, last = key.split(".")
-    place = content
+    values = content
     for section in sections:
-        below = place.setdefault(section, {})
+        below = values.setdefault(section, {})
         if not isinstance(below, dict):
             # The file has a plain value instead of a section; `check_config` reports it.
             return
-        place = below
-    before = place.get(last)
-    place[last] = _merge(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+        values = below
+    before = values.get(last)
+    values[last] = _merge(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
 
 
 def nearest_setting(key: str) -> str:

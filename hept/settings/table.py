@@ -48,7 +48,7 @@ def list_settings(name: str | None = None) -> list[Setting]:
         raise InputError(
             f"setting {name}",
             found="no such setting",
-            expected="a known one",
+            expected="a known setting",
             remedy=nearest_setting(str(name)),
         )
     presets = {preset: load_config(preset) for preset in list_presets()}

@@ -94,10 +94,10 @@ def attend_native(operands: Operands, layout: Layout) -> Tensor:
         ValueError: There are no loops for these operands, or shapes do not match.
     """
     if not can_attend(operands):
-        found = "no compiled part of hept" if _library is None else "one for float32 on a CPU"
+        found = "no compiled loops" if _library is None else "compiled loops for float32 on a CPU"
         raise ValueError(
             f"backend 'native': found {found}, got {operands.query.dtype} on {operands.query.device.type}; "
-            "choose 'auto', or install hept where there is a C++ compiler"
+            "choose 'auto', or install hept with a C++ compiler"
         )
     _check_shapes(operands, layout)
     return _attend(operands, layout)

@@ -200,11 +200,11 @@ inline void turn_square(Vector (&square)[LANES]) {
 }
 
 /* Transpose (S, columns) to (columns, S). */
-inline void turn(const float *laid, int64_t n_columns, int64_t size, float *turned) {
+inline void turn(const float *rows, int64_t n_columns, int64_t size, float *turned) {
     for (int64_t i = 0; i < size; i += LANES)
         for (int64_t c = 0; c < n_columns; c += LANES) {
             Vector square[LANES];
-            for (int lane = 0; lane < LANES; lane++) square[lane] = at(laid + (i + lane) * n_columns + c);
+            for (int lane = 0; lane < LANES; lane++) square[lane] = at(rows + (i + lane) * n_columns + c);
             turn_square(square);
             for (int lane = 0; lane < LANES; lane++) at(turned + (c + lane) * size + i) = square[lane];
         }
@@ -251,18 +251,19 @@ inline void fill_d_sums(
 
 /* Gather the rows `which` into contiguous memory, and fill up to S with zeros. */
 inline void lay_rows(
-    const float *rows, const int32_t *which, int64_t length, int64_t n_columns, int64_t size, float *laid) {
+    const float *rows, const int32_t *which, int64_t length, int64_t n_columns, int64_t size, float *gathered) {
     for (int64_t i = 0; i < length; i++)
         for (int64_t c = 0; c < n_columns; c += LANES)
-            at(laid + i * n_columns + c) = at(rows + which[i] * n_columns + c);
-    memset(laid + length * n_columns, 0, (size - length) * n_columns * sizeof(float));
+            at(gathered + i * n_columns + c) = at(rows + which[i] * n_columns + c);
+    memset(gathered + length * n_columns, 0, (size - length) * n_columns * sizeof(float));
 }
 
+/* Add gathered rows back to the rows `which`. */
 inline void
-add_rows(const float *laid, const int32_t *which, int64_t length, int64_t n_columns, float *rows) {
+add_rows(const float *gathered, const int32_t *which, int64_t length, int64_t n_columns, float *rows) {
     for (int64_t i = 0; i < length; i++)
         for (int64_t c = 0; c < n_columns; c += LANES)
-            at(rows + which[i] * n_columns + c) += at(laid + i * n_columns + c);
+            at(rows + which[i] * n_columns + c) += at(gathered + i * n_columns + c);
 }
 
 /* Gather the rows of one of the C·K blocks, filled slots first. */

@@ -45,7 +45,7 @@ def tabulate_claims(findings: Findings) -> ResultTable:
     verdict = {True: "yes", False: "no", None: "–"}
     return ResultTable(
         "claims",
-        "What the paper's argument predicts, and what was found here",
+        "Predictions of the paper, and results here",
         ["prediction", "found", "holds"],
         [[claim.text, claim.found, verdict[claim.holds]] for claim in check_claims(findings)],
         [
