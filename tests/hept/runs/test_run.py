@@ -52,7 +52,7 @@ def test_another_dataset_in_its_place_is_not_taken(trained, make_dataset):
     kept = data.rename(data.with_name("kept"))
     try:
         shutil.copytree(make_dataset(splits={"train": 3, "valid": 1, "test": 1}), data)
-        with pytest.raises(hepdata.InputError, match=r"another dataset at .*tracks.*name the dataset"):
+        with pytest.raises(hepdata.InputError, match=r"another dataset at .*tracks.*give the dataset"):
             hept.open_run(trained / "runs" / "a").open_dataset()
     finally:
         shutil.rmtree(data)
@@ -64,7 +64,7 @@ def test_a_dataset_that_is_gone_is_asked_for(folder, trained):
     kept = data.rename(data.with_name("kept"))
     try:
         shutil.rmtree(folder / "data")
-        with pytest.raises(hepdata.InputError, match=r"no dataset at .*tracks; .* name the dataset"):
+        with pytest.raises(hepdata.InputError, match=r"no dataset at .*tracks; .* give the dataset"):
             hept.evaluate(folder / "runs" / "a")
     finally:
         kept.rename(data)
