@@ -224,14 +224,14 @@ def test_a_run_without_inputs_is_not_resumed(tracking_dataset, small_config, tmp
     description["features"] = [entry["column"] for entry in description["features"]]
     (run / "run.json").write_text(json.dumps(description))
     with pytest.raises(
-        InputError, match=r"run.json: found no inputs of the model.*evaluate the run as it is"
+        InputError, match=r"run.json: found no inputs of the model.*only evaluate the run"
     ):
         fit(small_config(), tracking_dataset, run, resume=True)
     assert evaluate(run, tracking_dataset)["ap@0.9"] > 0
     settings = yaml.safe_load((run / "config.yaml").read_text())
     settings["model"]["periodic_phi"] = True
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
-    with pytest.raises(InputError, match=r"'model.periodic_phi' of an earlier.*evaluate the run as it is"):
+    with pytest.raises(InputError, match=r"'model.periodic_phi' of an earlier.*only evaluate the run"):
         RunFolder(run).read_config()
 
 
