@@ -1,6 +1,6 @@
-"""What a forward pass and a training step cost a GPU at 60,000 points, counted without one.
+"""Cost of a forward pass and a training step on a GPU at 60,000 points, counted without a GPU.
 
-Ours beside the authors' steps; one dispatched operator is one launch, see `hept.devices.traffic`.
+Ours is compared with the authors' steps; one dispatched operator is one launch, see `hept.devices.traffic`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def count() -> dict[str, dict[str, float]]:
 
 
 def run() -> list[Ratio]:
-    """Each count against its goal, with the literal model's beside it."""
+    """Each count against its goal, with that of the literal model in the detail."""
     counted = count()
     return [
         Ratio(

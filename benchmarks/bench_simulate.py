@@ -1,4 +1,4 @@
-"""A simulated TrackML event at full size: making and writing it, against pandas writing the same tables."""
+"""A simulated full-size TrackML event: simulating and writing it, against pandas writing the same tables."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Launches, bytes, synchronisations and memory without a GPU: `python -m benchmarks.gpu_counts LIBRARY`.
 
-Prints JSON, for `bench_gpu`. Ours is the published model with the fused loss and its optimiser; the literal
-one is the authors' forward pass, and for its step the mean square of the outputs in place of a loss, whose
-sizes depend on the data.
+Prints JSON for `bench_gpu`. Our side is the published model with the fused loss and the optimiser. The
+literal side is the authors' forward pass; its training step uses the mean square of the outputs instead of a
+loss, because the sizes in their loss depend on the data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ N_POINTS, N_POSITIVES, N_NEGATIVES = 60_000, 10, 256
 
 def count_all() -> dict[str, dict[str, float]]:
     """Forward pass and training step, ours and the literal ones."""
-    # Fake tensors run no kernel, so that Triton need not be there.
+    # Fake tensors run no kernel, so Triton need not be installed.
     triton_support.has_triton = lambda: True
     torch.manual_seed(0)
     model, literal = HEPT(15, 6, 12), published_model.draw_state()

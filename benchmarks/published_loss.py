@@ -1,7 +1,7 @@
 """InfoNCE over a pair list, step by step as published: index all pairs, sort them, scatter them.
 
-Our own writing of the procedure, for comparison; points without negatives are given a zero denominator
-here, so that both sides compute the same number.
+Our implementation of the published procedure, for comparison. Points without negatives get a zero
+denominator, so that both sides compute the same number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 def literal_info_nce(
     x: Tensor, pairs: Tensor, particle: Tensor, is_anchor: Tensor, *, tau: float = 0.05
 ) -> Tensor:
-    """The loss of a list of pairs (2, E), both directions in it."""
+    """The loss of a list of pairs (2, E) that contains both directions."""
     order = torch.argsort(pairs[0], stable=True)
     anchor, partner = pairs[:, order]
     distance = torch.linalg.vector_norm(x[anchor] - x[partner], dim=1)

@@ -1,8 +1,8 @@
-"""The authors' forward pass, step by step, as the other side of the model's ratios.
+"""The authors' forward pass, step by step, to compare the model with.
 
-Written from the description of their procedure; one cloud, any number of points. What it does on purpose: it
-pads the cloud to whole blocks with copies of points, expands ‖q−k‖² into three float32 terms, packs the tuple
-of codes into one float32, and holds all blocks of all tables in memory at once.
+Written from the description of their procedure, for one cloud with any number of points. Like theirs, it pads
+the cloud to whole blocks with copies of points, expands ‖q−k‖² into three float32 terms, packs the tuple of
+codes into one float32, and holds all blocks of all tables in memory at once.
 
 Axes: N points (padded), H heads, C tables, D dimensions, S block size.
 """
@@ -64,9 +64,9 @@ def attention(state: State, name: str, x: Tensor, coords: Tensor, shifts: Tensor
     terms = state[f"{name}.w_rpe.weight"].view(n_heads, dim, -1, 10)
     omega = terms.sum(1).clamp(max=50).exp().sum(-1)
     omega = torch.cat([omega[:, :1], omega], -1)
-    place = torch.sqrt(2 * omega)[None] * coords[:, None]
-    query = torch.cat([query, place], -1).transpose(0, 1)  # (H, N, D)
-    key = torch.cat([key, place], -1).transpose(0, 1)
+    scaled = torch.sqrt(2 * omega)[None] * coords[:, None]
+    query = torch.cat([query, scaled], -1).transpose(0, 1)  # (H, N, D)
+    key = torch.cat([key, scaled], -1).transpose(0, 1)
     value = value.transpose(0, 1)
 
     alpha = state[f"{name}.attn.e2lsh.alpha"]
@@ -96,7 +96,7 @@ def attention(state: State, name: str, x: Tensor, coords: Tensor, shifts: Tensor
 
 
 def sort_to_blocks(rows: Tensor, order: Tensor, block_size: int) -> Tensor:
-    """(H, N, D) in the order (C, H, N), cut: (C, H, K, S, D)."""
+    """Sort (H, N, D) by the order (C, H, N) and cut into blocks: (C, H, K, S, D)."""
     index = order[..., None].expand(-1, -1, -1, rows.shape[-1])
     return rows.expand(order.shape[0], -1, -1, -1).gather(2, index).unflatten(2, (-1, block_size))
 
@@ -111,7 +111,7 @@ def mlp(state: State, h: Tensor) -> Tensor:
 
 
 def draw_state(seed: int = 0) -> State:
-    """A checkpoint of the authors' 88 names and shapes with random numbers."""
+    """A checkpoint with the authors' 88 names and shapes and random numbers."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int, scale: float = 0.3) -> Tensor:

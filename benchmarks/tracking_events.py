@@ -1,4 +1,4 @@
-"""Raw events for the tracking benchmarks: the full-size one beside the checkout, else a simulated one."""
+"""Raw events for the tracking benchmarks: the full-size event next to the checkout, else a simulated one."""
 
 from __future__ import annotations
 

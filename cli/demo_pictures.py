@@ -1,4 +1,4 @@
-"""The demo's pictures: what enters are a trained and an untrained model, what leaves are PNG files."""
+"""The demo's pictures: a trained and an untrained model enter, PNG files leave."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _predict(model: TrainedModel, dataset: Dataset) -> list[Prediction]:
 def _draw_tracking_event(folder: Path, cloud: Prediction, clustering: Clustering) -> list[Path]:
     eta, phi, particle = cloud.column("eta"), cloud.column("phi"), cloud.column("particle_id")
     outwards = cloud.column("r") + np.abs(cloud.column("z"))
-    # Soft particles are too many to tell apart by eye; they stay in the clustering and are drawn faintly.
+    # Soft particles are too many to distinguish in a picture: they are clustered, but drawn faintly.
     is_shown = cloud.column("pt") > _SHOWN_PT
     found = name_by_majority(cluster(cloud.out, **asdict(clustering)), particle)
     truth = np.where(is_shown, particle, 0)
@@ -128,7 +128,7 @@ def _score_curve(clouds: list[Prediction]) -> Classification:
 
 
 def _pair_curve(clouds: list[Prediction]) -> Classification:
-    """Every pair of a high-pT hit with another hit of its event: near in embedding means same particle."""
+    """Score every pair of a high-pT hit with another hit of its event by their distance in the embedding."""
     nearness, is_same = [], []
     for cloud in clouds:
         particle = cloud.column("particle_id")

@@ -1,10 +1,10 @@
 """The LSH-based efficient point transformer: model, training, evaluation.
 
 Training and its results:
-    fit                         train on a dataset; gives a run
+    fit                         train on a dataset; returns a run
     open_run, Run               a run that was trained before
     evaluate, write_report      figures of merit, and a page with pictures
-    tune_clustering, predict    tracks from embeddings; an answer for every point, as Parquet
+    tune_clustering, predict    tracks from embeddings; predictions for every point, as Parquet
     compare                     every system of the paper on one dataset
 
 Models:
@@ -18,15 +18,13 @@ Settings:
     describe_presets            ready-made settings
 
 Submodules:
-    settings      every setting                 config        presets and files of settings
-    run, run_folder                             a run, and its files
-    model         the network                   attention     HEPT attention and its kernels
-    systems       other systems of the paper    losses        InfoNCE, focal
-    objective     what a task asks of a model   metrics       AP@k, classification, tracks, cleaning
-    training      the loop                      evaluation    metrics, tracks and predictions of a split
-    checkpoint    weights on disk               report        report.html
-    comparison    the paper's tables            theory        its numerical experiment
-    commands, model_cost, settings_table        the functions above
+    settings      settings and presets          runs          a run, its plan, data and folder
+    model         the network and its weights   attention     HEPT attention and its kernels
+    objectives    loss and metrics of a task    losses        InfoNCE, focal
+    training      the training loop             metrics       AP@k, classification, tracks, cleaning
+    evaluation    metrics, tracks, predictions  report        report.html
+    devices       threads, GPUs, memory         commands      most of the functions above
+    paper         systems, tables and theory of the paper
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
     from hept.settings.preset_choice import describe_presets
     from hept.settings.table import list_settings
 
-# Nothing here has loaded torch yet.
+# It must be set before torch is imported.
 limit_spinning()
 
 __all__ = [
@@ -96,7 +94,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: settings are checked without waiting for torch.
+    # Imported on first use, so that settings are checked without importing torch.
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'hept' has no attribute {name!r}")

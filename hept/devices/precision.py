@@ -1,4 +1,4 @@
-"""Matrix products whose digits matter: TF32 is switched off around them, whatever the user has set."""
+"""Matrix products that need full precision: TF32 is off within a block, whatever the user has set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 def exact_products(device: torch.device) -> Iterator[None]:
     """Compute products of float32 matrices in float32 on a GPU, not in TF32, which keeps 10 bits of 23."""
     if device.type != "cuda" or torch.compiler.is_compiling():
-        # A compiled step keeps the switch that it was compiled with; see `hept.training`.
+        # A compiled step keeps the setting it was compiled with; see `hept.training`.
         yield
         return
     switch = torch.backends.cuda.matmul

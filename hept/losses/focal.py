@@ -15,16 +15,16 @@ def focal_loss(
     gamma: float = 2.0,
     normaliser: float | None = None,
 ) -> Tensor:
-    """α · (1 − p)^γ · (−log p), p the probability given to the true class, mean over the points.
+    """Mean over the points of α · (1 − p)^γ · (−log p), where p is the probability of the true class.
 
-    As in the published training, α scales both classes alike (Lin et al. 2017, https://arxiv.org/abs/1708.02002,
-    weigh the classes by α and 1 − α), so that it sets the size of a gradient step and nothing else.
+    As in the published training, α multiplies both classes (Lin et al. 2017, https://arxiv.org/abs/1708.02002,
+    weight the classes by α and 1 − α), so it only scales the gradient.
 
     Args:
         logits: (N,) or (N, 1).
         is_positive: (N,) bool.
         alpha: Overall factor.
-        gamma: How strongly well-classified points are discounted.
+        gamma: How strongly well-classified points are down-weighted.
         normaliser: Divide the sum by this instead of N (the points of all processes and accumulated batches).
 
     Raises:
@@ -40,5 +40,5 @@ def focal_loss(
     p_wrong = torch.sigmoid(torch.where(target > 0.5, -logits, logits))
     total = (alpha * p_wrong.pow(gamma) * cross_entropy).sum()
     count = float(len(logits)) if normaliser is None else normaliser
-    # No point to classify: a zero that still has a gradient, so that a training step goes on.
+    # Without points the loss is a differentiable zero, so that the training step does not fail.
     return total / max(count, 1.0)

@@ -1,4 +1,4 @@
-"""What follows the transformer: joined layer outputs enter, embeddings or logits leave."""
+"""Heads of the network: concatenated layer outputs enter, embeddings or logits leave."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class TanhInPlace(nn.Module):
-    """tanh in the memory of its input, which the layer norm before it has no more need of."""
+    """In-place tanh: the preceding layer norm does not need its output for backward."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Any shape."""
@@ -16,7 +16,7 @@ class TanhInPlace(nn.Module):
 
 
 class EmbeddingHead(nn.Module):
-    """h = W x; out = h + drop(mlp(h)): five linear layers, layer norm and tanh between."""
+    """h = W x; out = h + drop(mlp(h)): five linear layers with layer norm and tanh in between."""
 
     def __init__(
         self, in_dim: int, out_dim: int, *, dropout: float, width: int = 256, depth: int = 5

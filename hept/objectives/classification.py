@@ -1,4 +1,4 @@
-"""A point's label is yes or no: focal loss, and the areas under the curves of its logit."""
+"""Binary labels of points: focal loss, and areas under the precision–recall and ROC curves."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class ClassificationObjective:
 
     Attributes:
         target: Columns of the truth.
-        alpha: Of the focal loss.
-        gamma: Of the focal loss.
-        has_figures: Whether the target's further figures of merit are told too; for pileup what mitigation
-            is worth: missing pT, jets, and the PUPPI-like baseline.
-        metric: Chooses the best epoch.
+        alpha: Factor of the focal loss.
+        gamma: Exponent of the focal loss.
+        has_figures: Whether to compute the target's further figures of merit; for pileup these are missing
+            pT, jets, and the PUPPI-like baseline.
+        metric: Name of the metric that chooses the best epoch.
     """
 
     is_embedding: ClassVar[bool] = False
@@ -76,7 +76,7 @@ class ClassificationObjective:
 
 @dataclass
 class ClassificationScores:
-    """Pooled over all scored points, and as means over clouds."""
+    """Figures pooled over all scored points, and as means over clouds."""
 
     target: Target
     figures: list[Figure] = field(default_factory=list)
@@ -84,7 +84,7 @@ class ClassificationScores:
     labels: list[NDArray[np.bool_]] = field(default_factory=list)
 
     def add(self, out: Tensor, batch: Batch) -> None:
-        """Take in the clouds of a batch."""
+        """Add the clouds of a batch."""
         is_scored, label = select_scored(batch, self.target), batch.columns[self.target.label] != 0
         for begin, end in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True):
             scored = is_scored[begin:end]
@@ -95,7 +95,7 @@ class ClassificationScores:
                 figure.add(columns, out[begin:end].reshape(-1).double().sigmoid().cpu().numpy())
 
     def result(self) -> dict[str, float]:
-        """Areas and F1 (at even odds)."""
+        """Areas and F1 (at probability ½)."""
         pooled = classify(np.concatenate(self.logits), np.concatenate(self.labels))
         by_cloud = [classify(*cloud) for cloud in zip(self.logits, self.labels, strict=True)]
         found = {
@@ -112,7 +112,7 @@ class ClassificationScores:
 
 
 def select_scored(batch: Batch, target: Target) -> Tensor:
-    """(N,) bool: the points that count."""
+    """(N,) bool: the points that are scored."""
     if target.selection is not None:
         return batch.columns[target.selection]
     return torch.ones(batch.n_points, dtype=torch.bool, device=batch.features.device)

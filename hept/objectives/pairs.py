@@ -1,4 +1,4 @@
-"""Points with the same label belong together: InfoNCE over pair lists, and AP@k of the embedding."""
+"""Groups of points with equal labels: InfoNCE over pair lists, and AP@k of the embedding."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class PairsObjective:
     Attributes:
         target: Columns of the truth.
         tau: Temperature.
-        similarity: Of two embeddings, see `hept.losses.info_nce`.
-        random_negatives: Random negative pairs in training, as a part of the listed ones.
-        pt_min: Anchors of the loss have a larger pT, where the target has one.
-        pt_thresholds: Above which AP@k is told; the first one chooses the best epoch.
-        has_figures: Whether the target's further figures of merit are told too.
+        similarity: Similarity of two embeddings, see `hept.losses.info_nce`.
+        random_negatives: Random negative pairs in training, as a fraction of the listed ones.
+        pt_min: Anchors of the loss have a pT above this, if the target has a pT.
+        pt_thresholds: pT thresholds of AP@k; the first one chooses the best epoch.
+        has_figures: Whether to compute the target's further figures of merit.
     """
 
     is_embedding: ClassVar[bool] = True
@@ -109,7 +109,7 @@ class PairsScores:
     values: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, out: Tensor, batch: Batch) -> None:
-        """Take in the clouds of a batch, each by itself."""
+        """Add the clouds of a batch, each separately."""
         label = batch.columns[self.target.label]
         selected = {each: select_points(batch, self.target, each or 0.0) for each in self._thresholds()}
         for begin, end in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True):
@@ -128,7 +128,7 @@ class PairsScores:
                 figure.add(columns, out[cloud].double().cpu().numpy())
 
     def result(self) -> dict[str, float]:
-        """Means over the clouds that have a query."""
+        """Means over the clouds with at least one query."""
         empty = {_name("ap", threshold): float("nan") for threshold in self._thresholds()}
         found = {name: float(np.mean(values)) for name, values in self.values.items()}
         for figure in self.figures:
@@ -140,7 +140,7 @@ class PairsScores:
 
 
 def select_points(batch: Batch, target: Target, pt_min: float) -> Tensor:
-    """(N,) bool: the points that count, of those above `pt_min` where the target has a pT."""
+    """(N,) bool: the selected points, above `pt_min` if the target has a pT."""
     is_chosen = (
         batch.columns[target.label] != 0 if target.selection is None else batch.columns[target.selection]
     )

@@ -98,7 +98,7 @@ def folder(tmp_path_factory):
         ("hept-train compare tracking --set lr=1", "did you mean 'optimizer.lr'?"),
         ("hept-train compare one", "found no clouds"),
         ("hept-train theory --points 5 --neighbors 7", "expected fewer neighbours than points"),
-        ("hept-train demo tracking", "found a folder with other things in it"),
+        ("hept-train demo tracking", "found a folder with other files"),
         ("hept-data bild", "did you mean 'build'?"),
         ("hept-data build trackin a b", "did you mean 'tracking'?"),
         ("hept-data build tracking nowhere x", "found nothing at this path"),

@@ -1,4 +1,4 @@
-"""Flipped bytes in weights, states and the authors' file: refused in one line, never loaded changed."""
+"""Flipped bytes in weights, states and the authors' file: refused in one line, never loaded with changes."""
 
 import shutil
 
@@ -25,7 +25,7 @@ def trained(tmp_path_factory, tracking_dataset):
 
 
 def flip_bytes(path, n_flips, read, is_same, *, seed=0):
-    """Flip one byte at a time; return how many flips `read` refused, and how many loaded the same.
+    """Flip one byte at a time; return how many flips `read` refused, and how many gave the same content.
 
     Every other flip is in the first 4 kB, where headers are.
     """
@@ -86,7 +86,7 @@ def same_networks(a, b):
 
 @pytest.mark.parametrize("is_zip", [True, False])
 def test_damaged_pickles_are_one_line(tmp_path, is_zip):
-    """A small file of pickle opcodes mostly, every byte of which is damaged."""
+    """A small file, mostly of pickle opcodes; every byte is damaged in turn."""
     path = tmp_path / "small.pt"
     torch.save({"regions": torch.ones(2), "n": [1, 2.5, "x"]}, path, _use_new_zipfile_serialization=is_zip)
     whole = path.read_bytes()
@@ -156,7 +156,7 @@ def test_states_of_earlier_versions_are_read(tmp_path):
 
 
 class Lines:
-    """A progress listener that keeps what is announced."""
+    """A progress listener that records announcements."""
 
     def __init__(self):
         self.lines = []

@@ -1,4 +1,4 @@
-"""Events at the edge of physics go through fit, evaluation, prediction, report and all pictures."""
+"""Degenerate events work in fit, evaluation, prediction, report and all pictures."""
 
 import warnings
 
@@ -24,7 +24,7 @@ def rows_of(matrix):
 
 
 def keep(cloud, index):
-    """Some points of a cloud, with pairs among them; tracking has every other pair as a negative."""
+    """Some points of a cloud with their pairs; for tracking, all other pairs are negatives."""
     columns = {name: values[index] for name, values in cloud.columns.items()}
     if cloud.task == "pileup":
         return PointCloud("pileup", cloud.event_id, 0, columns)
@@ -83,7 +83,7 @@ PILEUP_EVENTS = {
 
 
 def go_through(dataset, config, run, pictures):
-    """Everything that a user does with a dataset; warnings of numpy and torch are errors."""
+    """The whole workflow of a user; warnings of numpy and torch are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         result = fit(config, dataset, run)

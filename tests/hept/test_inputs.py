@@ -1,4 +1,4 @@
-"""A model's inputs are values: what a run reads is said once, and evaluation reads the same."""
+"""A model's inputs are values: training and evaluation read the same inputs."""
 
 import csv
 import gzip
@@ -63,7 +63,7 @@ def test_training_and_eval_read_the_same(data, tracking_dataset, small_config, t
         (row,) = csv.DictReader(file)
     found = evaluate(run, tracking_dataset, "valid")
     assert (found["ap@0.9"], found["loss"]) == (float(row["valid_ap@0.9"]), float(row["valid_loss"]))
-    # Spelled out in every field, it is the same choice.
+    # Given explicitly with every field, it is the same choice.
     trained = load_model(run)
     spelled = {
         "features": [asdict(entry) for entry in trained.features],
@@ -88,10 +88,10 @@ def test_a_changed_scale_in_a_manifest_changes_no_evaluation(make_dataset, small
         coordinates=[replace(entry, scale=0.01) for entry in TRACKING.coordinates],
     )
     assert evaluate(run, dataset) == before
-    # A run that goes on reads what it began with, too.
+    # A resumed run also keeps its original inputs.
     data = open_training_data(small_config(), dataset, inputs=RunFolder(run).read_inputs())
     assert (data.features, data.coords) == (load_model(run).features, load_model(run).coords)
-    # Another run on the changed dataset has the changed scales, and says so.
+    # A new run on the changed dataset has the changed scales and records them.
     other = fit(small_config("tracking-demo", "epochs=1"), dataset, tmp_path / "other").run
     assert {entry.scale for entry in load_model(other).features} == {7.0}
     assert {entry["scale"] for entry in json.loads((other / "run.json").read_text())["features"]} == {7.0}
@@ -224,14 +224,14 @@ def test_a_run_without_inputs_is_not_resumed(tracking_dataset, small_config, tmp
     description["features"] = [entry["column"] for entry in description["features"]]
     (run / "run.json").write_text(json.dumps(description))
     with pytest.raises(
-        InputError, match=r"run.json: found no inputs of the model.*evaluate the run as it is"
+        InputError, match=r"run.json: found no inputs of the model.*only evaluate the run"
     ):
         fit(small_config(), tracking_dataset, run, resume=True)
     assert evaluate(run, tracking_dataset)["ap@0.9"] > 0
     settings = yaml.safe_load((run / "config.yaml").read_text())
     settings["model"]["periodic_phi"] = True
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
-    with pytest.raises(InputError, match=r"'model.periodic_phi' of an earlier.*evaluate the run as it is"):
+    with pytest.raises(InputError, match=r"'model.periodic_phi' of an earlier.*only evaluate the run"):
         RunFolder(run).read_config()
 
 

@@ -1,10 +1,10 @@
-"""Block attention by name: one file for each kind of hardware, all the same function of the same operands.
+"""Block attention by name: one file per kind of hardware; all compute the same function of the same operands.
 
 | name     | what it is                                                         | used by `auto`          |
 |----------|--------------------------------------------------------------------|-------------------------|
 | `native` | compiled C++ loops for float32 (`native.cpp`)                      | on a CPU                |
 | `triton` | fused kernels for float32 (`triton_blocks.py`)                     | on a GPU, from 8.0 on   |
-| `plain`  | torch alone, a group of blocks at a time: what the others must meet | everywhere else         |
+| `plain`  | torch only, a group of blocks at a time: the reference for the others | everywhere else       |
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Backend = Literal["auto", "plain", "native", "triton"]
 
 
 def attend_auto(operands: Operands, layout: Layout) -> Tensor:
-    """What `attend_plain` computes, by the fastest kernel for these operands."""
+    """Compute `attend_plain` by the fastest kernel for these operands."""
     if native.can_attend(operands):
         return attend_native(operands, layout)
-    # On a CPU there is only Triton's interpreter.
+    # On a CPU, Triton only has a slow interpreter.
     if operands.query.device.type != "cpu" and triton.can_attend(operands):
         return attend_triton(operands, layout)
     return attend_plain(operands, layout)

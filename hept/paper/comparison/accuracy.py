@@ -1,4 +1,4 @@
-"""Train a system, or go on where it was stopped, and score it on the test split."""
+"""Train a system, or continue its training, and score it on the test split."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Interrupted(Exception):
 
 
 def score_trial(trial: Trial, dataset: Dataset, run: Path, progress: Progress) -> Result:
-    """Train in the folder `run` and score the best epoch; chance is scored without training.
+    """Train in the folder `run` and score the best epoch; the random baseline is not trained.
 
     Raises:
         Interrupted: The user stopped the training.
@@ -34,7 +34,7 @@ def score_trial(trial: Trial, dataset: Dataset, run: Path, progress: Progress) -
     if trial.config.model.kind == "random":
         return _score_untrained(trial, dataset, progress)
     is_begun = has_states(run)
-    # All systems on as many threads; one that goes on keeps its own.
+    # All systems use the same number of threads; a resumed training keeps its own.
     threads = None if is_begun else torch.get_num_threads()
     fitted = fit(trial.config, location, run, progress=progress, resume=is_begun, threads=threads)
     if fitted.stopped == "interrupted":

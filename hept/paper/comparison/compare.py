@@ -27,8 +27,8 @@ class Comparison:
 
     Attributes:
         findings: All numbers.
-        tables: The same as tables.
-        files: What was written: a page first, then CSV and PNG files.
+        tables: The numbers as tables.
+        files: Written files: a page first, then CSV and PNG files.
     """
 
     findings: Findings
@@ -55,16 +55,16 @@ def compare(
 
     Args:
         dataset: Location, or the opened dataset.
-        out: Folder of runs, results and tables; the same call goes on with what is there.
-        models: Names of systems, also as one text with commas; "all": the rows of the paper's table 1.
+        out: Folder of runs, results and tables; repeating the call continues from the results in it.
+        models: Names of systems, also as one comma-separated string; "all": the rows of the paper's table 1.
         tables: Some of accuracy, time, memory, ablation, sensitivity, latency, scaling.
-        budget: Of each training: "20epochs", "90s", "5min", "2h"; the preset's where not given.
-        preset: Settings that all systems share; by cloud size where not given.
-        settings: Changes of the preset by dotted name.
-        repeats: Of each timing.
+        budget: Budget of each training: "20epochs", "90s", "5min", "2h"; by default that of the preset.
+        preset: Settings that all systems share; by default chosen by cloud size.
+        settings: Changes to the preset by dotted name.
+        repeats: Repetitions of each timing.
         max_points: Largest cloud of the scaling figure.
         max_seconds: A scaling curve ends after a training step that takes longer.
-        threads: On a CPU; as many as cores are idle where not given.
+        threads: Threads on a CPU; by default the number of idle cores.
         progress: See `hepdata.progress.listen`.
 
     Raises:
@@ -72,7 +72,7 @@ def compare(
     """
     chosen = choose_models(_join(models)), choose_tables(_join(tables)), parse_budget(budget)
     opened = open_dataset(dataset)
-    # Published settings, also on a CPU: they are what the paper's tables compare.
+    # The published settings also on a CPU, since the paper's tables compare them.
     preset = preset or choose_preset(opened.task, count_points(opened), has_gpu=True).name
     base = load_config(preset, settings)
     check_training(base, opened)

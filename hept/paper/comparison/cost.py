@@ -1,7 +1,7 @@
-"""What a system costs on one cloud: time, operations and memory of training and inference.
+"""Cost of a system on one cloud: time, operations and memory of training and inference.
 
-Times are medians over repeats after one to warm up. Operations are multiply-adds of matrix products, which is
-what the paper's FLOPs count.
+Times are medians over repeats after one warm-up. Operations are multiply-adds of matrix products, as in the
+paper's FLOPs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hept.settings.fields import TrainConfig
 
 
 def measure_cost(config: TrainConfig, data: TrainingData, batch: Batch, repeats: int) -> Result:
-    """Measure a freshly drawn network on one batch; the clock does not care what it has learned."""
+    """Measure an untrained network on one batch: training does not change the cost."""
     network, objective = draw_network(config, data)
     network.to(batch.features.device)
     train, infer = training_step(network, objective, batch), inference(network, batch)
@@ -52,7 +52,7 @@ def measure_cost(config: TrainConfig, data: TrainingData, batch: Batch, repeats:
 
 
 def draw_network(config: TrainConfig, data: TrainingData) -> tuple[Network, Objective]:
-    """An untrained network for a dataset, and what it would be trained for."""
+    """An untrained network for a dataset, and its objective."""
     torch.manual_seed(config.seed)
     objective = make_objective(data.target, config.loss, only_metric=True)
     network = build_network(config.model, data.features, data.coords, is_embedding=objective.is_embedding)
@@ -85,7 +85,7 @@ def inference(network: nn.Module, batch: Batch) -> Callable[[], Tensor]:
 
 
 def graph_building(config: TrainConfig, data: TrainingData, batch: Batch) -> Callable[[], object]:
-    """The nearest neighbours in (η, φ) that the system needs before it runs."""
+    """The search of nearest neighbours in (η, φ) that the system needs before it runs."""
     periods = find_periods(data.coords[:2])
 
     def run() -> object:
@@ -96,12 +96,12 @@ def graph_building(config: TrainConfig, data: TrainingData, batch: Batch) -> Cal
 
 
 def choose_device() -> torch.device:
-    """Where costs are measured: the GPU where there is one, as the trainer chooses too."""
+    """The device on which costs are measured: the GPU if there is one, as in training."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def median_seconds(work: Callable[[], object], repeats: int) -> float:
-    """Median wall time of `work` over repeats, after one that warms caches."""
+    """Median wall time of `work` over repeats, after one warm-up."""
     work()
     times = []
     for _ in range(repeats):

@@ -1,4 +1,4 @@
-"""Where HEPT's time goes on one cloud: attention, the rest of the network, and loss with gradients."""
+"""Breakdown of HEPT's time on one cloud: attention, the rest of the network, and loss with gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hept.settings.fields import TrainConfig
 
 
 def measure_latency(config: TrainConfig, data: TrainingData, batch: Batch, repeats: int) -> Result:
-    """Milliseconds of each part, medians over repeats after one to warm up."""
+    """Milliseconds of each part, medians over repeats after one warm-up."""
     network, objective = draw_network(config, data)
     network.to(batch.features.device)
     runs = [_one_run(network, objective, batch) for _ in range(repeats + 1)][1:]
@@ -52,7 +52,7 @@ def _one_run(network: Network, objective: Objective, batch: Batch) -> Result:
 
 @contextmanager
 def _time_attention(network: Network) -> Iterator[list[float]]:
-    """A list whose one number grows by the seconds spent in attention."""
+    """Yield a list with one number, the accumulated seconds in attention."""
     spent, begun = [0.0], [0.0]
 
     def start(*_: object) -> None:

@@ -28,7 +28,7 @@ PILEUP_FRAME = Frame(
     class_feature=len(PILEUP.features) - 1,
     periods=find_periods(PILEUP.coordinates),
 )
-# Twice the points take about twice the memory; with a margin, as graphs and buffers grow in steps.
+# Expected growth of memory for twice the points: 2 plus a margin, since graphs and buffers grow in steps.
 GROWTH = 2.5
 
 
@@ -37,9 +37,9 @@ class ScalingLimits:
     """When a curve ends.
 
     Attributes:
-        max_points: The largest cloud.
-        max_seconds: No larger cloud is tried after a training step took longer.
-        memory_share: Nor where the next step would need more than this part of the memory left.
+        max_points: Size of the largest cloud.
+        max_seconds: The curve ends after a training step that took longer.
+        memory_share: The curve ends if the next step would need more than this fraction of the free memory.
     """
 
     max_points: int = 2**18
@@ -53,7 +53,7 @@ def list_sizes(max_points: int) -> list[int]:
 
 
 def may_go_on(last: Result | None, limits: ScalingLimits) -> bool:
-    """Whether a cloud of twice the points can be tried after the last one."""
+    """Whether a cloud with twice the points of the last one can be tried."""
     if last is None:
         return True
     if last["train_ms"] > 1000 * limits.max_seconds:

@@ -13,7 +13,7 @@ from hept.settings.config import load_config
 
 
 class Oracle(torch.nn.Module):
-    """Knows one feature, and gives it back."""
+    """A model that returns one of its features."""
 
     def __init__(self, column):
         super().__init__()
@@ -42,7 +42,7 @@ def test_pooled_and_per_cloud_areas(pileup_dataset):
 
 
 def test_tracks_of_a_perfect_embedding_are_all_found(make_dataset):
-    # The particle's number as its "r": hits of a particle coincide, all others are far.
+    # The particle's number is stored as "r": hits of a particle coincide, all others are far apart.
     def reveal(cloud):
         cloud.columns["r"][:] = cloud.columns["particle_id"]
         noise = cloud.columns["particle_id"] == 0

@@ -35,7 +35,7 @@ def efficiencies(result):
         ([0, 0, 0, 0], [7, 7, 7, 0], (1, 1, 0)),
         # three of five of the particle's hits in a pure track
         ([0, 0, 0, -1, -1], [7, 7, 7, 7, 7], (1, 1, 0)),
-        # exactly half of the particle's hits: no majority of it
+        # exactly half of the particle's hits: no majority
         ([0, 0, 0, -1, -1, -1], [7, 7, 7, 7, 7, 7], (1, 0, 0)),
         # three of five hits are the particle's: a majority, but below 75 %
         ([0, 0, 0, 0, 0], [7, 7, 7, 0, 0], (0, 1, 0)),

@@ -1,4 +1,4 @@
-"""The authors' weights, against their numbers and against their steps written out."""
+"""The authors' weights, against their numbers and against a literal implementation of their steps."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_float32_meets_float64_where_the_authors_do_not(tmp_path):
     torch.save(state, tmp_path / "model.pt")
     model = load_published(tmp_path / "model.pt")
     features, coords = draw_cloud(600)
-    # Hits of a particle lie close together, far from the origin.
+    # Hits of a particle are close together, far from the origin.
     coords = coords[::20].repeat_interleave(20, 0) + 1e-4 * torch.randn(600, 6)
     offsets = torch.tensor([0, 600])
     with torch.no_grad():
@@ -111,7 +111,7 @@ def test_float32_is_as_good_as_float64_on_trained_weights(real_file, cloud):
 
 
 def list_unused(path):
-    """Tensors of a checkpoint whose numbers the model does not hold."""
+    """Tensors of a checkpoint whose numbers are not in the model."""
     state = torch.load(path, weights_only=True)
     ours = {round(t.double().sum().item(), 6) for t in load_published(path).state_dict().values()}
     return [name for name, t in state.items() if round(t.double().sum().item(), 6) not in ours]

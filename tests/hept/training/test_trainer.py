@@ -266,7 +266,7 @@ def test_a_run_is_not_overwritten_and_not_resumed_with_other_data(
         fit(small_config(), tracking_dataset, tmp_path / "run")
     other = make_dataset(splits={"train": 1, "valid": 1, "test": 1})
     for resume in (False, True):
-        with pytest.raises(InputError, match=r"expected the one that the run began with"):
+        with pytest.raises(InputError, match=r"expected the dataset with which the run started"):
             fit(small_config("tracking-demo", "epochs=1"), other, tmp_path / "run", resume=resume)
 
 

@@ -82,8 +82,9 @@ def test_a_bad_cloud_in_one_process_stops_both(make_dataset, small_config, tmp_p
 def test_an_interrupt_during_the_exchange_stops_both_after_the_next_step(
     tracking_dataset, small_config, tmp_path
 ):
-    # Ten epochs of one step. The fourth exchange of each asks all processes for interrupts, the fifth again
-    # after validation; this interrupt comes after its flag was read for the fifth of the second epoch.
+    # Ten epochs of one step. The fourth exchange of each epoch collects interrupts from all processes, and
+    # the fifth again after validation. This interrupt comes after the flag was read for the fifth exchange of
+    # the second epoch.
     run = tmp_path / "run"
     config = small_config("tracking-demo", "epochs=10")
     process = start_two(config, tracking_dataset, run, before=INTERRUPT_IN_EXCHANGE.format(number=10))
@@ -101,5 +102,5 @@ def test_both_processes_hear_that_another_training_has_the_folder(tracking_datas
         process = start_two(small_config(), tracking_dataset, run)
         _, errors = process.communicate(timeout=300)
     assert process.returncode != 0
-    assert f"found another training at work on it (process {os.getpid()} on" in errors
+    assert f"found another training in progress (process {os.getpid()} on" in errors
     assert not run.exists()

@@ -44,7 +44,7 @@ def test_operations_are_those_of_the_matrix_products(one_cloud):
     config, data, batch = one_cloud
     changed = config.model_copy(update={"model": config.model.model_copy(update={"kind": "mlp"})})
     found = measure_cost(changed, data, batch, repeats=1)
-    # Every weight of a linear layer is one multiply-add a point; biases and norms are none.
+    # Every weight of a linear layer is one multiply-add per point; biases and norms do not count.
     from hept.model.build import build_network
 
     network = build_network(changed.model, data.features, data.coords, is_embedding=True)
