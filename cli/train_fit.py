@@ -144,6 +144,7 @@ def command(
         ("epochs", result.epochs),
         ("steps", result.steps),
         ("seconds", result.seconds),
+        *([("steps skipped (float16 overflow)", result.skipped)] if result.skipped else []),
         ("threads", result.threads),
         ("stopped", result.stopped),
     ]

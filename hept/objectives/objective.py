@@ -53,11 +53,11 @@ class Objective(Protocol):
     def metric(self) -> str:
         """Name of the metric."""
 
-    def count(self, batch: Batch) -> int:
-        """What the loss of this batch is a mean over."""
+    def count(self, batch: Batch) -> Tensor:
+        """What the loss of this batch is a mean over; an integer on the device of the batch."""
 
     def loss(
-        self, out: Tensor, batch: Batch, *, normaliser: float | None, generator: torch.Generator | None
+        self, out: Tensor, batch: Batch, *, normaliser: Tensor | None, generator: torch.Generator | None
     ) -> Tensor:
         """The batch's loss; with a `generator` as in training, without as in evaluation."""
 

@@ -63,7 +63,8 @@ def fit(
         devices=devices if chosen.index is None else [chosen.index],
         num_nodes=nodes,
         strategy=strategy,
-        precision=config.precision,
+        # Fabric would cast coordinates too: half precision is ours, see `InPrecision`.
+        precision="64-true" if config.precision == "64-true" else "32-true",
     )
     if fabric.world_size > 1 or devices * nodes > 1:
         fabric.launch()

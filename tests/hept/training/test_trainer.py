@@ -77,10 +77,10 @@ from hept.settings.config import load_config
 from hept.training import trainer
 dataset, out, kill_at, *changes = sys.argv[1:]
 step = trainer.Training._step
-def and_die(self, window):
+def and_die(self, *arguments):
     if self.state.position.step == int(kill_at):
         os.kill(os.getpid(), signal.SIGKILL)
-    step(self, window)
+    step(self, *arguments)
 trainer.Training._step = and_die
 trainer.fit(load_config("tracking-demo", changes), dataset, Path(out))
 """
