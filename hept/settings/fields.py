@@ -49,6 +49,11 @@ class ModelConfig(_Section):
         ge=1,
         description="Regions of the (η, φ) plane that the hashing keeps apart (AND); more are smaller.",
     )
+    backend: Literal["auto", "plain", "native", "triton"] = Field(
+        default="auto",
+        description="Kernel of HEPT's attention: native on a CPU, triton on a GPU, plain torch elsewhere; "
+        "auto chooses. All give the same numbers.",
+    )
     n_neighbors: int = Field(default=64, ge=1, description="Neighbours of a point in graph networks.")
     out_dim: int = Field(default=12, ge=1, description="Dimensions of the embedding; classifiers have one.")
     dropout: float = Field(default=0.1, ge=0, lt=1, description="Share of values dropped in training.")

@@ -23,6 +23,7 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress
 from hepdata.storage.atomic import disk_errors
+from hept.attention.kernels import check_backend
 from hept.devices.transfer import HostCopy, move_batches
 from hept.evaluation.evaluator import score_split
 from hept.model.build import build_network
@@ -56,6 +57,11 @@ class Training:
     def begin(self, *, resume: bool) -> None:
         """Make the network and optimiser, fresh or as they were saved."""
         config = self.config
+        check_backend(
+            config.model.backend,
+            self.fabric.device,
+            torch.float64 if config.precision == "64-true" else torch.float32,
+        )
         torch.manual_seed(config.seed)
         self.objective = make_objective(self.data.target, config.loss, only_metric=True)
         network = build_network(

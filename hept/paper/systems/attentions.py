@@ -51,6 +51,7 @@ def make_hept(
         periods=frame.periods,
         kernel=kernel,
         tied_qk=tied_qk,
+        backend=frame.backend,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hept.attention.definition import Kernel
+from hept.attention.kernels import Backend
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Frame:
         kernel: Of HEPT itself.
         tied_qk: Whether HEPT's own queries are its keys.
         encode_place: Whether HEPT's coordinates enter its point features too; see `HEPT`.
+        backend: How HEPT's own attention is computed.
     """
 
     n_features: int
@@ -53,3 +55,4 @@ class Frame:
     kernel: Kernel = "gaussian"
     tied_qk: bool = False
     encode_place: bool | None = None
+    backend: Backend = "auto"
