@@ -152,6 +152,11 @@ class TrainConfig(_Section):
         default=None, gt=0, description="Stop after the epoch that reaches this time; null: no limit."
     )
     batch_size: int = Field(default=1, ge=1, description="Clouds of a batch, for each process.")
+    batch_points: int | None = Field(
+        default=None,
+        ge=1,
+        description="Points of a batch, for each process: as many clouds as fit; null: batch_size decides.",
+    )
     accumulate: int = Field(default=1, ge=1, description="Batches of one optimiser step.")
     early_stopping: int | None = Field(
         default=None, ge=1, description="Stop after so many validations without gain; null: never."
