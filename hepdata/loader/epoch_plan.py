@@ -6,6 +6,7 @@ and the numbers below alone: any number of workers gives the same batches, and a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,8 @@ class EpochPlan:
             this many consecutive places are in play at a time, so that files are read nearly in order.
         rank: Which part of every step this process gets.
         world_size: Processes that share the epoch.
+        batch_points: Points per batch and rank, in place of `batch_size`: as many clouds as fit.
+        cloud_points: Points of every cloud, for `batch_points`.
 
     Raises:
         InputError: A number is out of range, or there are fewer clouds than ranks.
@@ -39,6 +42,8 @@ class EpochPlan:
     buffer: int = 1024
     rank: int = 0
     world_size: int = 1
+    batch_points: int | None = None
+    cloud_points: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name, value, least in (
@@ -46,6 +51,7 @@ class EpochPlan:
             ("world_size", self.world_size, 1),
             ("buffer", self.buffer, 1),
             ("seed", self.seed, 0),
+            ("batch_points", 1 if self.batch_points is None else self.batch_points, 1),
         ):
             if value < least:
                 raise _out_of_range(name, value, f"at least {least}")
@@ -64,8 +70,10 @@ class EpochPlan:
         """Clouds in the epoch, over all ranks."""
         return sum(self.shard_rows)
 
-    def n_steps(self) -> int:
-        """Batches per rank, the same for all ranks."""
+    def n_steps(self, epoch: int = 0) -> int:
+        """Batches per rank, the same for all ranks; with `batch_points`, epochs may differ by a few."""
+        if self.batch_points is not None:
+            return len(self.batches(epoch))
         return len(self.batch_sizes()) // self.world_size
 
     def batch_sizes(self) -> NDArray[np.int64]:
@@ -88,6 +96,9 @@ class EpochPlan:
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """Cloud indices of every batch of this rank."""
+        if self.batch_points is not None:
+            steps = fill_steps(self.order(epoch), self.cloud_points, self.batch_points, self.world_size)
+            return [step[self.rank] for step in steps]
         limits = np.cumsum(self.batch_sizes())[:-1]
         if not self.n_clouds:
             return []
@@ -106,6 +117,43 @@ class EpochPlan:
         # Sorting by place plus a random delay is a shuffle in which no cloud moves further than the buffer.
         delay = random.random(len(stream)) * self.buffer
         return stream[np.argsort(np.arange(len(stream)) + delay, kind="stable")]
+
+
+def fill_steps(
+    order: NDArray[np.int64], points: Sequence[int], batch_points: int, world_size: int
+) -> list[list[NDArray[np.int64]]]:
+    """Deal clouds, in their order, to steps of one batch a rank that hold at most `batch_points` each.
+
+    The next cloud goes to the rank with the fewest points, so that ranks get equal work; where it does not
+    fit there, the step is full. A larger cloud is a batch by itself. Where too few clouds are left for all
+    ranks at the end, the step before is dealt again with them; it may then hold more than fits.
+    """
+    steps: list[list[list[int]]] = []
+    loads: list[int] = []
+    for cloud in order.tolist():
+        rank = loads.index(min(loads)) if loads else 0
+        if not loads or (loads[rank] and loads[rank] + points[cloud] > batch_points):
+            steps.append([[] for _ in range(world_size)])
+            loads, rank = [0] * world_size, 0
+        steps[-1][rank].append(cloud)
+        # An empty cloud takes its turn too.
+        loads[rank] += max(points[cloud], 1)
+    if len(steps) > 1 and not all(steps[-1]):
+        last, before = steps.pop(), steps.pop()
+        clouds = [cloud for step in (before, last) for batch in step for cloud in batch]
+        steps.append(_deal(clouds, points, world_size))
+    return [[np.array(batch, dtype=np.int64) for batch in step] for step in steps]
+
+
+def _deal(clouds: list[int], points: Sequence[int], world_size: int) -> list[list[int]]:
+    """Clouds for every rank, the largest first and to the rank with the fewest points."""
+    batches: list[list[int]] = [[] for _ in range(world_size)]
+    loads = [0] * world_size
+    for cloud in sorted(clouds, key=lambda each: -points[each]):
+        rank = loads.index(min(loads))
+        batches[rank].append(cloud)
+        loads[rank] += max(points[cloud], 1)
+    return batches
 
 
 def _spread(n: int, parts: int) -> list[int]:

@@ -143,6 +143,7 @@ class Split:
         buffer: int = 1024,
         prefetch: int = 2,
         pin_memory: bool = False,
+        batch_points: int | None = None,
     ) -> Loader:
         """Batches of tensors; see `hepdata.loader.stream.Loader` for the arguments."""
         from hepdata.loader.collate import BatchLayout
@@ -160,6 +161,8 @@ class Split:
             buffer=buffer,
             rank=rank,
             world_size=world_size,
+            batch_points=batch_points,
+            cloud_points=() if batch_points is None else tuple(self.rows()["n_points"].tolist()),
         )
         return Loader(self, layout, plan, workers=workers, prefetch=prefetch, pin_memory=pin_memory)
 

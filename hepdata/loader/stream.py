@@ -46,6 +46,7 @@ class Loader:
         buffer: How far shuffling moves a cloud from its place in the shuffled order of shards.
         prefetch: Batches read ahead; 0 reads in the caller's thread.
         pin_memory: Whether batches lie in page-locked memory, where there is a GPU.
+        batch_points: Points per batch and rank, instead of `batch_size`: as many clouds as fit, at least one.
 
     At most `prefetch + max(workers, 1) + 1` batches are in memory at a time.
     """
@@ -71,7 +72,7 @@ class Loader:
         self._done = 0  # batches handed out in this epoch
 
     def __len__(self) -> int:
-        return self.plan.n_steps()
+        return self.plan.n_steps(self.epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next iteration; a resumed position within the same epoch is kept."""
@@ -81,10 +82,10 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         epoch = self.epoch
         self._done, self._first_step = self._first_step, 0
-        steps = self.plan.batches(epoch)[self._done :]
-        for batch in self._ahead(steps):
+        steps = self.plan.batches(epoch)
+        for batch in self._ahead(steps[self._done :]):
             self._done += 1
-            if self._done == len(self):
+            if self._done == len(steps):
                 # Before the last batch is handed out: a state saved after it begins the next epoch.
                 self.epoch, self._done = epoch + 1, 0
             yield batch
@@ -144,6 +145,7 @@ class Loader:
             "fingerprint": self.split.manifest.fingerprint,
             "split": self.split.name,
             "batch_size": plan.batch_size,
+            "batch_points": plan.batch_points,
             "shuffle": plan.shuffle,
             "seed": plan.seed,
             "buffer": plan.buffer,

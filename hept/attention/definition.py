@@ -34,7 +34,7 @@ from hept.attention.kernels import Backend, find_backend
 from hept.attention.kernels.operands import Blocks, Layout, Operands
 from hept.attention.kernels.triton_sort import order_both
 from hept.attention.ranks import joint_rank_in_cloud, rank_in_cloud, sort_by
-from hept.devices.precision import exact_products
+from hept.devices.precision import full_precision
 from hept.devices.triton_support import can_run_triton
 
 # Number of terms per coordinate in ω = Σ exp(min(Σ w, 50)), as in the published weights.
@@ -142,7 +142,7 @@ class HEPTAttention(nn.Module):
 
     def measure(self, coords: Tensor, clouds: Clouds) -> Geometry:
         """Compute what layers with the same coordinates, block size and periods share; see `forward`."""
-        with torch.autocast(coords.device.type, enabled=False):
+        with full_precision(coords.device):
             return Geometry(
                 cut_into_blocks(clouds, self.block_size),
                 self.tables.rank_coords(coords, clouds),
@@ -174,12 +174,13 @@ class HEPTAttention(nn.Module):
         """
         if x.shape[0] == 0:
             return x
-        value = self._project(self.w_v, x)
-        # Half precision and TF32 would scramble hashes and distances; values and linear layers tolerate them.
-        with torch.autocast(x.device.type, enabled=False), exact_products(x.device):
+        # Half precision and TF32 would scramble hashes and distances.
+        with full_precision(x.device):
+            x = x.to(coords.dtype)
             geometry = geometry or self.measure(coords, clouds)
-            query = self._project(self.w_q, x.to(coords.dtype))
-            key = query if self.w_k is None else self._project(self.w_k, x.to(coords.dtype))
+            query = self._project(self.w_q, x)
+            key = query if self.w_k is None else self._project(self.w_k, x)
+            value = self._project(self.w_v, x)
             if self.kernel == "dot":
                 query, key = _lift_dot(query, key, clouds)
             scaled = self._scale(geometry)
@@ -189,7 +190,7 @@ class HEPTAttention(nn.Module):
             scaled = scaled.to(dtype) if scaled is not None else None
             operands = Operands(query.to(dtype), key.to(dtype), value.to(dtype), scaled)
             out = self.attend(operands, Layout(query_order, key_order, geometry.blocks))
-        return self.out_linear(out.to(value.dtype).movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
+            return self.out_linear(out.to(value.dtype).movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
 
     def omega(self) -> Tensor:
         """The weight ω > 0 of the squared distance in each coordinate: (H, P)."""

@@ -26,8 +26,8 @@ _CAPACITY = (
     r"(?P<device>GPU \d+) has a total capacity of (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free"
 )
 TRAINING_REMEDY = (
-    "lower batch_size (accumulate keeps the size of a step), model.hidden_dim, model.n_heads or "
-    "model.n_tables, or set checkpoint_activations=true"
+    "lower batch_points or batch_size (accumulate keeps the size of a step), model.hidden_dim, "
+    "model.n_heads or model.n_tables, or set checkpoint_activations=true"
 )
 EVALUATION_REMEDY = (
     "evaluate smaller clouds, for instance sectors of events, or use a machine with more memory"

@@ -42,6 +42,7 @@ _LOOK_UPS = {
 }
 # Operators after which the host waits for a value or a size.
 _WAITS = {torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero, torch.ops.aten._unique2}
+_COPIES = {torch.ops.aten._to_copy, torch.ops.aten.copy_}
 _ALLOCATIONS = {
     torch.ops.aten.empty,
     torch.ops.aten.empty_like,
@@ -99,7 +100,7 @@ class TrafficCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         # Operators of `prim` only query properties of tensors.
         if not is_here or func.namespace == "prim":
             return out
-        self.n_waits += self._makes_wait(func, inputs, outputs)
+        self.n_waits += self._makes_wait(func, inputs, outputs, kwargs)
         for tensor in outputs:
             self._watch(tensor)
         traffic = _measure(func, args, kwargs, inputs, outputs)
@@ -109,13 +110,18 @@ class TrafficCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.by_operator[name] = self.by_operator.get(name, Traffic(0, 0)) + traffic
         return out
 
-    def _makes_wait(self, func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
+    def _makes_wait(
+        self, func: Any, inputs: list[Tensor], outputs: list[Tensor], kwargs: dict[str, Any]
+    ) -> bool:
         devices = {each.device.type for each in inputs}, {each.device.type for each in outputs}
         to_host = self.device != "cpu" and self.device in devices[0] and "cpu" in devices[1]
+        # Torch waits for the end of a copy from the host, unless told that the memory stays as it is.
+        is_copy = func.overloadpacket in _COPIES and "cpu" in devices[0] and self.device in devices[1]
+        from_host = is_copy and self.device != "cpu" and not kwargs.get("non_blocking")
         by_mask = func.overloadpacket is torch.ops.aten.index and any(
             each.dtype == torch.bool for each in inputs[1:]
         )
-        return to_host or by_mask or func.overloadpacket in _WAITS
+        return to_host or from_host or by_mask or func.overloadpacket in _WAITS
 
     def _watch(self, tensor: Tensor) -> None:
         """Count the memory of a new tensor until it is freed."""

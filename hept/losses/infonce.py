@@ -75,7 +75,7 @@ def info_nce(
     tau: float = 0.05,
     similarity: Similarity = "published",
     random_negatives: RandomNegatives | None = None,
-    normaliser: float | None = None,
+    normaliser: Tensor | float | None = None,
 ) -> Tensor:
     """The InfoNCE loss of a batch of clouds; differentiable once in the embeddings.
 
@@ -154,7 +154,7 @@ class _InfoNCE(torch.autograd.Function):
         is_anchor: Tensor,
         logit: _Logit,
         random_negatives: RandomNegatives | None,
-        normaliser: float | None,
+        normaliser: Tensor | float | None,
     ) -> Tensor:
         if can_run_triton(x):
             total, grad = _fuse(
@@ -192,7 +192,7 @@ def _fuse(
     is_anchor: Tensor,
     logit: _Logit,
     random_negatives: RandomNegatives | None,
-    normaliser: float | None,
+    normaliser: Tensor | float | None,
 ) -> tuple[Tensor, Tensor]:
     """Loss and gradient in one kernel, without synchronisation."""
     weight, n_particles = weigh_anchors(positives.ptr.diff(), particle, is_anchor)
@@ -210,7 +210,9 @@ def _fuse(
     return total.to(x.dtype), (units.double() / (UNIT * divisor)).to(x.dtype)
 
 
-def _weigh_pairs(anchors: Tensor, positives: Rows, particle: Tensor, normaliser: float | None) -> Tensor:
+def _weigh_pairs(
+    anchors: Tensor, positives: Rows, particle: Tensor, normaliser: Tensor | float | None
+) -> Tensor:
     """(N,) weight of each positive pair of an anchor: 1 / (pairs of the particle · particles)."""
     weight = torch.zeros(len(particle), dtype=torch.float64, device=particle.device)
     if len(anchors) == 0:

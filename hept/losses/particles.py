@@ -1,6 +1,6 @@
 """Particles of a batch and the weights of their pairs: labels enter, particle numbers and weights leave.
 
-Only `count_particles` synchronises a GPU.
+No function waits for a GPU.
 
 Axes: N points.
 """
@@ -27,9 +27,18 @@ def number_particles(particle_id: Tensor, cloud_index: Tensor) -> Tensor:
     return rank_particles(cloud_index, particle_id)
 
 
-def count_particles(positives: Rows, particle: Tensor, is_anchor: Tensor) -> int:
-    """Number of particles in the loss: those with an anchor that has a positive pair."""
-    return len(torch.unique(particle[is_anchor & (positives.ptr.diff() > 0)]))
+def count_particles(positives: Rows, particle: Tensor, is_anchor: Tensor) -> Tensor:
+    """How many particles the loss is a mean over: those with an anchor that has a positive.
+
+    Args:
+        positives: Same-particle partners of every point.
+        particle: (N,) int64, what `number_particles` returns.
+        is_anchor: (N,) bool.
+    """
+    n_anchors = torch.zeros_like(particle).index_add_(
+        0, particle, (is_anchor & (positives.ptr.diff() > 0)).long()
+    )
+    return (n_anchors > 0).sum()
 
 
 def rank_particles(*keys: Tensor) -> Tensor:

@@ -37,6 +37,7 @@ def build_network(
         kernel=model.kernel,
         tied_qk=model.tied_qk,
         encode_place=model.encode_place,
+        backend=model.backend,
         head="embedding" if is_embedding else "classification",
         n_classes=features[class_feature].n_classes if class_feature is not None else 0,
         class_feature=-1 if class_feature is None else class_feature,

@@ -6,6 +6,8 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+from hept.devices.precision import full_precision
+
 
 class TanhInPlace(nn.Module):
     """In-place tanh: the preceding layer norm does not need its output for backward."""
@@ -31,7 +33,9 @@ class EmbeddingHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, in_dim) to (N, out_dim)."""
-        h = self.project(x)
+        # An embedding of 8 or 11 bits could not tell close tracks apart; the wide layers add a correction.
+        with full_precision(x.device):
+            h = self.project(x)
         return h + self.dropout(self.mlp(h))  # type: ignore[no-any-return]
 
 
@@ -45,4 +49,6 @@ class ClassificationHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, in_dim) to (N, out_dim)."""
-        return self.out(self.embed(x))  # type: ignore[no-any-return]
+        embedded = self.embed(x)
+        with full_precision(x.device):
+            return self.out(embedded)  # type: ignore[no-any-return]

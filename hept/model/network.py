@@ -14,6 +14,8 @@ from torch.utils.checkpoint import checkpoint
 
 from hepdata.schema import ModelInput
 from hept.attention.definition import HEPTAttention
+from hept.devices.choice import Precision
+from hept.devices.precision import mixed_precision
 from hept.model.preparation import Preparation
 from hept.model.transformer import HEPT, TransformerBlock
 
@@ -36,6 +38,23 @@ class Network(nn.Module):
         """Scaled columns (N, F) and (N, D), and (B + 1,) offsets, to (N, out)."""
         out: Tensor = self.body(self.features(features), self.coords(coords), offsets)
         return out
+
+
+class InPrecision(nn.Module):
+    """A network whose wide layers run in half precision, if `precision` is mixed; outputs are not.
+
+    Training and validation run this, not the network alone: a score is of what was trained.
+    """
+
+    def __init__(self, network: nn.Module, precision: Precision) -> None:
+        super().__init__()
+        self.network, self.precision = network, precision
+
+    def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:
+        """As the network's own."""
+        with mixed_precision(features.device, self.precision):
+            out: Tensor = self.network(features, coords, offsets)
+        return out.float() if out.dtype in (torch.float16, torch.bfloat16) else out
 
 
 def checkpoint_activations(network: Network) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from hept.attention.clouds import Clouds
 from hept.attention.definition import Geometry, HEPTAttention, Kernel
 from hept.attention.kernels import Backend
+from hept.devices.precision import full_precision
 from hept.model.heads import ClassificationHead, EmbeddingHead
 
 # Makes the attention of a block: a module that maps (x (N, hidden), coords (N, D), clouds) to (N, hidden).
@@ -37,8 +38,9 @@ class TransformerBlock(nn.Module):
     def forward(self, x: Tensor, coords: Tensor, clouds: Clouds, geometry: Geometry | None = None) -> Tensor:
         """(N, hidden) to (N, hidden); only HEPT's own attention takes a geometry."""
         shared = () if geometry is None else (geometry,)
-        x = x + self.dropout(self.attention(self.norm1(x), coords, clouds, *shared))
-        return x + self.dropout(self.ff(self.norm2(x)))  # type: ignore[no-any-return]
+        with full_precision(x.device):
+            x = x + self.dropout(self.attention(self.norm1(x), coords, clouds, *shared))
+            return x + self.dropout(self.ff(self.norm2(x)))  # type: ignore[no-any-return]
 
 
 class HEPT(nn.Module):
@@ -154,9 +156,10 @@ class HEPT(nn.Module):
         """
         self._check_shapes(features, coords)
         clouds = Clouds.from_offsets(offsets, features.shape[0])
-        x = self.encoder(self._embed_class(features))
-        if self.encode_place is not None:
-            x = x + self.encode_place(coords)
+        with full_precision(features.device):
+            x = self.encoder(self._embed_class(features))
+            if self.encode_place is not None:
+                x = x + self.encode_place(coords)
         layers, geometry = [x], self._measure(coords, clouds)
         for block in self.blocks:
             x = block(x, coords, clouds, geometry)

@@ -102,7 +102,9 @@ def load_model(source: ModelLike) -> TrainedModel:
         card = ModelCard.parse(header, state)
         config = check_config(card.config, where=path)
         is_embedding = find_objective(card.objective).is_embedding
-        network = build_network(config.model, card.features, card.coords, is_embedding=is_embedding)
+        # The kernel that trained it need not be there where it is used.
+        model = config.model.model_copy(update={"backend": "auto"})
+        network = build_network(model, card.features, card.coords, is_embedding=is_embedding)
         network.load_state_dict(state)
     except KeyError as error:
         raise InputError(

@@ -46,23 +46,23 @@ class ClassificationObjective:
         """The objective for a dataset's target."""
         return cls(target, alpha=loss.alpha, gamma=loss.gamma, has_figures=not only_metric)
 
-    def count(self, batch: Batch) -> int:
+    def count(self, batch: Batch) -> Tensor:
         """Scored points."""
-        return int(select_scored(batch, self.target).sum())
+        return select_scored(batch, self.target).sum()
 
     def loss(
         self,
         out: Tensor,
         batch: Batch,
         *,
-        normaliser: float | None,
+        normaliser: Tensor | None,
         generator: torch.Generator | None,  # noqa: ARG002
     ) -> Tensor:
         """Focal loss of the scored points."""
-        scored = select_scored(batch, self.target)
         return focal_loss(
-            out[scored].float() if out.dtype in (torch.bfloat16, torch.float16) else out[scored],
-            batch.columns[self.target.label][scored] != 0,
+            out.float() if out.dtype in (torch.bfloat16, torch.float16) else out,
+            batch.columns[self.target.label] != 0,
+            select_scored(batch, self.target),
             alpha=self.alpha,
             gamma=self.gamma,
             normaliser=normaliser,

@@ -53,11 +53,11 @@ class Objective(Protocol):
     def metric(self) -> str:
         """Name of the metric."""
 
-    def count(self, batch: Batch) -> int:
-        """Number of particles or points over which this batch's loss is a mean."""
+    def count(self, batch: Batch) -> Tensor:
+        """What the loss of this batch is a mean over; an integer on the device of the batch."""
 
     def loss(
-        self, out: Tensor, batch: Batch, *, normaliser: float | None, generator: torch.Generator | None
+        self, out: Tensor, batch: Batch, *, normaliser: Tensor | None, generator: torch.Generator | None
     ) -> Tensor:
         """The batch's loss; a `generator` is given in training, None in evaluation."""
 

@@ -64,12 +64,12 @@ class PairsObjective:
         """AP@k of the particles above the first threshold."""
         return _name("ap", None if self.target.pt is None else self.pt_thresholds[0])
 
-    def count(self, batch: Batch) -> int:
+    def count(self, batch: Batch) -> Tensor:
         """Particles with a positive pair."""
         return count_particles(_listed(batch.positives), self._number(batch), self._is_anchor(batch))
 
     def loss(
-        self, out: Tensor, batch: Batch, *, normaliser: float | None, generator: torch.Generator | None
+        self, out: Tensor, batch: Batch, *, normaliser: Tensor | None, generator: torch.Generator | None
     ) -> Tensor:
         """InfoNCE; random negatives only in training."""
         random = None

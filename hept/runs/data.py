@@ -123,6 +123,7 @@ def open_training_data(
         rank=rank,
         world_size=world_size,
         pin_memory=True,
+        batch_points=config.batch_points,
         features=features,
         coords=coords,
     )

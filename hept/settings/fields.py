@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic.fields import FieldInfo
 
 from hepdata.inputs import parse_choice
+from hept.devices.choice import Precision
 from hept.paper.systems.catalog import find_system
 
 
@@ -47,6 +48,11 @@ class ModelConfig(_Section):
         default=150,
         ge=1,
         description="Number of regions of the (η, φ) plane that the hashing separates (AND).",
+    )
+    backend: Literal["auto", "plain", "native", "triton"] = Field(
+        default="auto",
+        description="Kernel of HEPT's attention: native on a CPU, triton on a GPU, plain torch elsewhere; "
+        "auto chooses. All give the same numbers.",
     )
     n_neighbors: int = Field(default=64, ge=1, description="Neighbours of a point in graph networks.")
     out_dim: int = Field(default=12, ge=1, description="Dimensions of the embedding; 1 for classifiers.")
@@ -151,6 +157,11 @@ class TrainConfig(_Section):
         default=None, gt=0, description="Stop after the epoch that reaches this time; null: no limit."
     )
     batch_size: int = Field(default=1, ge=1, description="Clouds per batch and process.")
+    batch_points: int | None = Field(
+        default=None,
+        ge=1,
+        description="Points per batch and process: as many clouds as fit; null: batch_size decides.",
+    )
     accumulate: int = Field(default=1, ge=1, description="Batches per optimiser step.")
     early_stopping: int | None = Field(
         default=None, ge=1, description="Stop after this many validations without improvement; null: never."
@@ -165,7 +176,7 @@ class TrainConfig(_Section):
         default=False, description="Recompute activations in the backward pass: less memory, more time."
     )
     compile: bool = Field(default=False, description="Whether to compile the network with torch.compile.")
-    precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = Field(
+    precision: Precision = Field(
         default="32-true", description="Floating-point precision, as named by Lightning Fabric."
     )
     validate_every: int = Field(default=1, ge=1, description="Epochs between two validations.")

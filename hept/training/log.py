@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -72,7 +73,8 @@ class TrainingLog:
         )
         self._writer.add_scalar("train/loss", loss, step)
         self._writer.add_scalar("train/lr", lr, step)
-        self._writer.add_scalar("train/grad_norm", grad_norm, step)
+        if math.isfinite(grad_norm):
+            self._writer.add_scalar("train/grad_norm", grad_norm, step)
         elapsed = max(self._clock() - self._epoch_begun, 1e-9)
         note = f"loss {loss:.4g}{self._metric_note}, {self._points / elapsed:,.0f} points/s"
         self.progress.advance(1, f"{note}, wait for data {100 * self._waited / elapsed:.0f} %")

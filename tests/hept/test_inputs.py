@@ -223,9 +223,7 @@ def test_a_run_without_inputs_is_not_resumed(tracking_dataset, small_config, tmp
     description = json.loads((run / "run.json").read_text())
     description["features"] = [entry["column"] for entry in description["features"]]
     (run / "run.json").write_text(json.dumps(description))
-    with pytest.raises(
-        InputError, match=r"run.json: found no inputs of the model.*only evaluate the run"
-    ):
+    with pytest.raises(InputError, match=r"run.json: found no inputs of the model.*only evaluate the run"):
         fit(small_config(), tracking_dataset, run, resume=True)
     assert evaluate(run, tracking_dataset)["ap@0.9"] > 0
     settings = yaml.safe_load((run / "config.yaml").read_text())

@@ -152,3 +152,17 @@ def test_launches_bytes_waits_and_memory_at_60000_points(device_library):
     # A sixth and a quarter of the bytes of the authors' steps, which are counted without a loss.
     assert forward["GB"] < counted["forward, literal"]["GB"] / 6
     assert step["GB"] < counted["step, literal"]["GB"] / 4
+
+
+def test_a_step_of_the_trainer_waits_once(device_library):
+    command = [sys.executable, "-m", "benchmarks.step_counts", device_library]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    counted = json.loads(done.stdout)
+    assert len(counted) == 6
+    for counts in counted.values():
+        # Of two accumulated batches. What waits is the reading of its figures, when the next step is queued.
+        assert counts["waits"] == 1
+        assert counts["launches"] <= 2 * 900
+    # Autocast is at work.
+    assert counted["tracking, 16-mixed"]["launches"] > counted["tracking, 32-true"]["launches"]

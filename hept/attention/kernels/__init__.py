@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from torch import Tensor
 
+from hepdata.errors import InputError
 from hept.attention.kernels import native, triton
 from hept.attention.kernels.native import attend_native
 from hept.attention.kernels.operands import Layout, Operands
@@ -39,6 +41,24 @@ BACKENDS: dict[str, BlockAttention] = {
     "native": attend_native,
     "triton": attend_triton,
 }
+
+
+def check_backend(name: Backend, device: torch.device, dtype: torch.dtype) -> None:
+    """See before a run that a kernel takes its tensors.
+
+    Raises:
+        InputError: It does not.
+    """
+    tiny = torch.empty(1, 1, 1, device=device, dtype=dtype)
+    operands = Operands(tiny, tiny, tiny, None)
+    can_run = {"native": native.can_attend, "triton": triton.can_attend}
+    if name in can_run and not can_run[name](operands):
+        raise InputError(
+            f"model.backend={name}",
+            found=f"no such kernel for {str(dtype).removeprefix('torch.')} on {device.type}",
+            expected="native: float32 on a CPU, compiled; triton: float32 on a GPU from capability 8.0 on",
+            remedy="set model.backend=auto",
+        )
 
 
 def find_backend(name: str) -> BlockAttention:

@@ -9,6 +9,7 @@ from typing import Literal
 from torch import nn
 
 from hept.attention.definition import Kernel
+from hept.attention.kernels import Backend
 
 # Makes the attention of a block from (hidden_dim, coords_dim).
 AttentionFactory = Callable[[int, int], nn.Module]
@@ -38,6 +39,7 @@ class Frame:
         kernel: Kernel of HEPT.
         tied_qk: Whether HEPT's queries and keys share one projection.
         encode_place: Whether HEPT adds coordinates to its point features; see `HEPT`.
+        backend: Kernel by which HEPT's attention is computed.
     """
 
     n_features: int
@@ -59,3 +61,4 @@ class Frame:
     kernel: Kernel = "gaussian"
     tied_qk: bool = False
     encode_place: bool | None = None
+    backend: Backend = "auto"

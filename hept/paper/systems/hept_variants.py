@@ -66,6 +66,7 @@ def make_hept(
         periods=frame.periods,
         kernel=kernel,
         tied_qk=tied_qk,
+        backend=frame.backend,
     )
 
 

@@ -96,6 +96,7 @@ def _build_hept(frame: Frame, attention: AttentionFactory | None = None) -> HEPT
         kernel=frame.kernel,
         tied_qk=frame.tied_qk,
         encode_place=frame.encode_place,
+        backend=frame.backend,
         head=frame.head,
         n_classes=frame.n_classes,
         class_feature=frame.class_feature,

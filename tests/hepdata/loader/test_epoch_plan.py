@@ -100,3 +100,40 @@ def test_epochs_and_seeds_differ():
 def test_arguments_out_of_range(arguments, message):
     with pytest.raises(InputError, match=message):
         EpochPlan(shard_rows=(3,), **arguments)
+
+
+@settings(max_examples=150)
+@given(
+    points=st.lists(st.integers(0, 50), min_size=1, max_size=40),
+    batch_points=st.integers(1, 120),
+    world_size=st.integers(1, 4),
+    epoch=st.integers(0, 3),
+)
+def test_batches_by_points_hold_every_cloud_once_and_no_more_than_fits(
+    points, batch_points, world_size, epoch
+):
+    if len(points) < world_size:
+        return
+    common = {
+        "shard_rows": (len(points),),
+        "shuffle": True,
+        "batch_points": batch_points,
+        "cloud_points": tuple(points),
+        "world_size": world_size,
+    }
+    batches = [EpochPlan(**common, rank=rank).batches(epoch) for rank in range(world_size)]
+    assert {len(own) for own in batches} == {EpochPlan(**common).n_steps(epoch)}
+    assert sorted(int(i) for own in batches for batch in own for i in batch) == list(range(len(points)))
+    for step in zip(*batches, strict=True):
+        assert all(len(batch) for batch in step)
+    # The last step may hold what was left over. An empty cloud counts as a point.
+    for step in list(zip(*batches, strict=True))[:-1]:
+        loads = [sum(max(points[i], 1) for i in batch) for batch in step]
+        assert all(load <= batch_points or len(batch) == 1 for load, batch in zip(loads, step, strict=True))
+        # Each cloud went to the rank with the fewest points: no two differ by more than one cloud.
+        assert max(loads) - min(loads) <= max(max(points[i], 1) for batch in step for i in batch)
+
+
+def test_batches_by_points_fill_up():
+    plan = EpochPlan(shard_rows=(6,), batch_points=100, cloud_points=(60, 40, 30, 120, 90, 10))
+    assert [batch.tolist() for batch in plan.batches(0)] == [[0, 1], [2], [3], [4, 5]]

@@ -111,8 +111,8 @@ TERMINATED = """
 import os, signal, sys
 from hept.training import loop
 step = loop.Training._step
-def and_signal(self, window):
-    step(self, window)
+def and_signal(self, *arguments):
+    step(self, *arguments)
     if self.state.position.step == 3:
         os.kill(os.getpid(), signal.{name})
 loop.Training._step = and_signal
