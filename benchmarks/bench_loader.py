@@ -261,7 +261,7 @@ def _waiting(folder: Path) -> Ratio:
     build_dataset(open_tracking(folder / "raw", _config()), folder / "training", splits=rule)
     steps = _Steps()
     config = load_config("tracking-6k", ["epochs=1", "data.workers=2"])
-    fit(config, folder / "training", folder / "run", progress=steps, accelerator="cpu")
+    fit(config, folder / "training", folder / "run", progress=steps, device="cpu")
     (row,) = RunFolder(folder / "run").read_rows("metrics")
     waited = float(row["wait_for_data"]) * float(row["seconds"])
     detail = f"{1e3 * waited / steps.n:.1f} ms / {1e3 * steps.seconds / steps.n:.0f} ms a step"

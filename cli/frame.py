@@ -173,7 +173,7 @@ def _one_line(error: click.ClickException) -> str:
 
 
 def _print_error(text: str) -> None:
-    errors.print("error:", text, style="bold red", markup=False, highlight=False)
+    errors.print("error:", text, style="bold red", markup=False, emoji=False, highlight=False)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
@@ -204,6 +204,34 @@ def threads_option(function: _Function) -> _Function:
         type=click.IntRange(1),
         metavar="N",
         help="Threads on a CPU.  [default: HEPT_THREADS, OMP_NUM_THREADS, or as many as cores are idle]",
+    )(function)
+
+
+def device_option(function: _Function) -> _Function:
+    """Add `--device NAME` to a command that runs a model."""
+    return click.option(
+        "--device",
+        default="auto",
+        metavar="NAME",
+        callback=_check_device,
+        help="Where to run: cpu, cuda, cuda:1, mps, or auto, which takes a GPU if there is one.  "
+        "[default: auto]",
+    )(function)
+
+
+def _check_device(_: click.Context, __: click.Parameter, value: str) -> str:
+    from hept.devices.choice import check_device
+
+    return check_device(value)
+
+
+def precision_option(function: _Function) -> _Function:
+    """Add `--precision NAME` to a command that runs a model."""
+    return click.option(
+        "--precision",
+        type=click.Choice(["32-true", "64-true", "bf16-mixed", "16-mixed"]),
+        help="Of the arithmetic; places, hashes and distances are float32 in the mixed ones too.  "
+        "[default: that of the settings]",
     )(function)
 
 

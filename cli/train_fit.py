@@ -9,9 +9,10 @@ import click
 
 import hepdata
 import hept
+from hept.devices.choice import Precision
 from hept.runs.run import Run
 
-from .frame import json_option, threads_option, write_json
+from .frame import device_option, json_option, precision_option, threads_option, write_json
 from .tables import console, print_table
 
 CLOUDS_TO_TUNE_ON = 5
@@ -76,13 +77,8 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
     metavar="RUN",
     help="Go on with a run from its last saved state.",
 )
-@click.option(
-    "--accelerator",
-    type=click.Choice(["auto", "cpu", "cuda", "mps"]),
-    default="auto",
-    show_default=True,
-    help="Where to train.",
-)
+@device_option
+@precision_option
 @click.option(
     "--devices",
     type=click.IntRange(1),
@@ -101,7 +97,8 @@ def command(
     settings: tuple[str, ...],
     out: Path | None,
     resume: Path | None,
-    accelerator: str,
+    device: str,
+    precision: Precision | None,
     devices: int,
     nodes: int,
     threads: int | None,
@@ -130,7 +127,8 @@ def command(
         model=model,
         settings=settings,
         resume=resume,
-        accelerator=accelerator,
+        device=device,
+        precision=precision,
         devices=devices,
         nodes=nodes,
         threads=threads,

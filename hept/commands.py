@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.progress import ProgressChoice, listen
+from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split
 from hept.runs.folder import find_weights
 from hept.runs.plan import plan_resume, plan_run
@@ -33,7 +34,8 @@ def fit(
     model: str | None = None,
     settings: Settings = (),
     resume: PathLike | None = None,
-    accelerator: str = "auto",
+    device: str = "auto",
+    precision: Precision | None = None,
     devices: int = 1,
     nodes: int = 1,
     threads: int | None = None,
@@ -48,7 +50,8 @@ def fit(
         model: Another system than HEPT, such as "gravnet"; the same as the setting `model.kind`.
         settings: Changes of the preset by dotted name: `{"epochs": 2, "model.n_tables": 5}`.
         resume: A run to go on with, from its last saved state.
-        accelerator: "auto", "cpu", "cuda" or "mps".
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; the same as the setting `precision`.
         devices: Processes of a node, one device each.
         nodes: Nodes.
         threads: Of each process on a CPU; as many as cores are idle where not given.
@@ -58,12 +61,13 @@ def fit(
         InputError: Settings, dataset or folder cannot be used.
         JobError: The loss diverged, or the run folder cannot be written.
     """
+    check_device(device)
     with listen(progress) as listener:
         if resume is not None:
-            if preset or settings or out or model:
+            if preset or settings or out or model or precision:
                 raise InputError(
                     "`resume`",
-                    found="`preset`, `model`, `settings` or `out` beside it",
+                    found="`preset`, `model`, `precision`, `settings` or `out` beside it",
                     expected="the settings of the run, which are in its folder",
                     remedy="leave them out, or begin a new run",
                 )
@@ -79,9 +83,9 @@ def fit(
             plan = plan_run(
                 dataset,
                 preset,
-                _with_model(settings, model),
+                _with_settings(settings, {"model.kind": model, "precision": precision}),
                 None if out is None else Path(out),
-                accelerator,
+                device,
                 listener.announce,
             )
         # Imported after all checks: torch takes seconds.
@@ -93,7 +97,7 @@ def fit(
             plan.run,
             progress=listener,
             resume=resume is not None,
-            accelerator=accelerator,
+            device=device,
             devices=devices,
             nodes=nodes,
             threads=threads,
@@ -265,12 +269,12 @@ def write_report(
         return write.write_report(Path(run), opened, split=split, n_events=events, progress=listener)
 
 
-def _with_model(settings: Settings, model: str | None) -> Settings:
-    if model is None:
-        return settings
+def _with_settings(settings: Settings, arguments: Mapping[str, str | None]) -> Settings:
+    """The settings, and those that have an argument of their own."""
+    given = {name: value for name, value in arguments.items() if value is not None}
     if isinstance(settings, Sequence):
-        return [*settings, f"model.kind={model}"]
-    return {**settings, "model.kind": model}
+        return [*settings, *(f"{name}={value}" for name, value in given.items())]
+    return {**settings, **given}
 
 
 def open_inputs(model: ModelLike, dataset: DatasetLike | None, split: str | None) -> Dataset:

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
+from hept.devices.choice import choose_device
 from hept.model.dataset_checks import check_training
 from hept.runs.folder import RunFolder, find_states, has_states
 from hept.runs.run import Run
@@ -33,7 +34,7 @@ def plan_run(
     preset: str | None,
     settings: Settings,
     out: Path | None,
-    accelerator: str,
+    device: str,
     announce: Announce,
 ) -> RunPlan:
     """A new run; where the preset or the folder is not given, choose it and say so.
@@ -52,10 +53,10 @@ def plan_run(
     if not has_states(run):
         folder.check_unused()
     if preset is None:
-        preset = _announce_preset(opened, announce, has_gpu=has_gpu(accelerator))
+        preset = _announce_preset(opened, announce, has_gpu=has_gpu(device))
         config = load_config(preset, settings)
     else:
-        warn_of_published(preset, accelerator, announce)
+        warn_of_published(preset, device, announce)
     if folder.is_begun(config, resume=False):
         _say(f"going on with the run in {run}", announce)
     if out is None:
@@ -76,19 +77,19 @@ def plan_resume(run: Path, dataset: DatasetLike | None) -> RunPlan:
     return RunPlan(config, opened, run)
 
 
-def has_gpu(accelerator: str) -> bool:
-    """Whether training would run on a GPU."""
-    if accelerator != "auto":
-        return accelerator != "cpu"
-    import torch
+def has_gpu(device: str) -> bool:
+    """Whether training would run on a GPU.
 
-    return torch.cuda.is_available() or torch.backends.mps.is_available()
+    Raises:
+        InputError: The device is not there.
+    """
+    return device != "cpu" and choose_device(device).type != "cpu"
 
 
-def warn_of_published(preset: str, accelerator: str, announce: Announce) -> None:
+def warn_of_published(preset: str, device: str, announce: Announce) -> None:
     """On a CPU, name the preset for laptops beside a published one."""
     found = find_published(preset)
-    if found is not None and not has_gpu(accelerator):
+    if found is not None and not has_gpu(device):
         published, laptop = found
         _say(
             f"note: {published.name} is made for GPUs ({published.time}); "

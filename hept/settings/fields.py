@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic.fields import FieldInfo
 
 from hepdata.inputs import parse_choice
+from hept.devices.choice import Precision
 from hept.paper.systems.catalog import find_system
 
 
@@ -160,7 +161,7 @@ class TrainConfig(_Section):
         default=False, description="Compute activations again in the backward pass: less memory, more time."
     )
     compile: bool = Field(default=False, description="Whether to compile the network with torch.compile.")
-    precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = Field(
+    precision: Precision = Field(
         default="32-true", description="Of the arithmetic, in the words of Lightning Fabric."
     )
     validate_every: int = Field(default=1, ge=1, description="Epochs between two validations.")

@@ -128,7 +128,7 @@ def test_resume_goes_on(datasets, tmp_path, capsys):
 def test_fit_alone_chooses_preset_and_folder_and_says_so(datasets, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for number in (1, 2):
-        run("fit", datasets["tracking"], *SMALL, "--accelerator", "cpu", "--no-report")
+        run("fit", datasets["tracking"], *SMALL, "--device", "cpu", "--no-report")
         said = capsys.readouterr()
         assert "preset: tracking-demo, for tracking with 170 points a cloud on a CPU" in said.err
         assert f"run folder: runs/tracking-{number}" in said.err
@@ -138,7 +138,7 @@ def test_fit_alone_chooses_preset_and_folder_and_says_so(datasets, tmp_path, mon
 
 
 def test_a_published_preset_on_a_cpu_names_the_one_for_laptops(datasets, tmp_path, capsys):
-    arguments = ("--preset", "tracking-6k", *SMALL, "--accelerator", "cpu", "--no-report")
+    arguments = ("--preset", "tracking-6k", *SMALL, "--device", "cpu", "--no-report")
     run("fit", datasets["tracking"], *arguments, "--out", tmp_path / "a")
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note:")]
     assert line.startswith("note: tracking-6k is made for GPUs (")

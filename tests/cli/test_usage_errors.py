@@ -56,7 +56,12 @@ def folder(tmp_path_factory):
         ("hept-train fti", "No such command 'fti'; did you mean 'fit'?"),
         ("hept-train fit", "give DATASET, or --resume RUN"),
         ("hept-train fit tracking --prest a", "No such option '--prest'; did you mean '--preset'?"),
-        ("hept-train fit tracking --accelerator tpu", "is not one of 'auto', 'cpu', 'cuda', 'mps'"),
+        (
+            "hept-train fit tracking --device tpu",
+            "--device tpu: found no name of a device; expected one of auto",
+        ),
+        ("hept-train fit tracking --device cuda:x", "--device cuda:x: found no name of a device"),
+        ("hept-train fit tracking --precision half", "is not one of '32-true', '64-true', 'bf16-mixed'"),
         ("hept-train fit nowhere", "nowhere: found no dataset.json"),
         ("hept-train fit tracking --preset trackng-6k", "did you mean 'tracking-6k'?"),
         ("hept-train fit tracking --preset pileup-demo", "expected a pileup dataset for this preset"),

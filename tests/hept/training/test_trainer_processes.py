@@ -21,7 +21,7 @@ from hept.training.trainer import fit
 {before}
 if __name__ == "__main__":
     config, dataset, out = sys.argv[1:]
-    fit(load_config(config), dataset, Path(out), accelerator="cpu", devices=2, strategy="ddp")
+    fit(load_config(config), dataset, Path(out), device="cpu", devices=2, strategy="ddp")
 """
 
 INTERRUPT_IN_EXCHANGE = """
