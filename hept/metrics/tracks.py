@@ -21,6 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hept.metrics.binned_rate import BinnedRate, count_in_bins
+
 Definition = Literal["lhc", "double_majority", "perfect"]
 DEFINITIONS: tuple[Definition, ...] = ("lhc", "double_majority", "perfect")
 
@@ -137,10 +139,11 @@ class Rates:
         edges: NDArray[np.floating],
         definition: Definition,
         pt_min: float = 0.0,
-    ) -> dict[str, NDArray[np.float64]]:
-        """Efficiency, fake and duplicate rate in bins of pT or η, with the number of particles in each bin.
+    ) -> dict[str, BinnedRate]:
+        """Efficiency, fake and duplicate rate in bins of pT or η.
 
-        Fakes are binned by the particle with most hits in the track.
+        The efficiency counts particles above `pt_min`; the other two count tracks, by the particle with most
+        hits in them.
         """
         value = np.concatenate([getattr(m, variable)[m.pt > pt_min] for m in self.matches])
         found = np.concatenate([m.is_found[definition][m.pt > pt_min] for m in self.matches])
@@ -148,24 +151,14 @@ class Rates:
         fake = np.concatenate([m.is_fake[definition] for m in self.matches])
         duplicate = np.concatenate([m.is_duplicate[definition] for m in self.matches])
         return {
-            "efficiency": _binned(value, found, edges),
-            "n_particles": np.histogram(value, edges)[0].astype(np.float64),
-            "fake_rate": _binned(of_track, fake, edges),
-            "duplicate_rate": _binned(of_track, duplicate, edges),
+            "efficiency": count_in_bins(value, found, edges),
+            "fake_rate": count_in_bins(of_track, fake, edges),
+            "duplicate_rate": count_in_bins(of_track, duplicate, edges),
         }
 
 
 def _mean(flags: NDArray[np.bool_]) -> float:
     return float(flags.mean()) if len(flags) else float("nan")
-
-
-def _binned(
-    value: NDArray[np.float64], flag: NDArray[np.bool_], edges: NDArray[np.floating]
-) -> NDArray[np.float64]:
-    total = np.histogram(value, edges)[0]
-    passed = np.histogram(value[flag], edges)[0]
-    with np.errstate(invalid="ignore"):
-        return np.where(total > 0, passed / total, np.nan)
 
 
 def trackml_score(

@@ -290,7 +290,7 @@ def test_threads_are_those_of_the_command_line(datasets, tmp_path, monkeypatch):
     run("fit", datasets["pileup"], "--preset", "pileup-demo", *SMALL, *options)
     assert read_threads(tmp_path / "b") == 2
 
-    def evaluate(model, dataset, split, *, progress):
+    def evaluate(model, dataset, split, *, clustering, progress):
         return {"threads": torch.get_num_threads()}
 
     monkeypatch.setattr("hept.evaluation.evaluator.evaluate", evaluate)

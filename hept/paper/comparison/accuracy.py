@@ -8,7 +8,8 @@ import torch
 
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
-from hept.evaluation.evaluator import evaluate, open_split, score_split
+from hept.evaluation.evaluator import evaluate, score_split
+from hept.evaluation.inference import open_split
 from hept.model.build import build_network
 from hept.model.trained import TrainedModel
 from hept.objectives.objective import make_objective
