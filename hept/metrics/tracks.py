@@ -36,7 +36,7 @@ class TrackMatch:
         eta: (K,).
         is_found: Definition to (K,) whether a track is matched to the particle.
         track_pt: (M,) pT of the particle with most hits in the track, 0 for noise.
-        track_eta: (M,) its η; of noise, 0.
+        track_eta: (M,) its η; of noise, NaN.
         is_fake: Definition to (M,) whether no particle is matched to the track.
         is_duplicate: Definition to (M,) whether an earlier track is matched to the same particle.
     """
@@ -100,7 +100,7 @@ def match_tracks(
         eta=eta[first_of].astype(np.float64),
         is_found={name: np.isin(of_interest, major[is_matched[name]]) for name in DEFINITIONS},
         track_pt=np.where(is_particle, pt[first[major]], 0.0).astype(np.float64),
-        track_eta=np.where(is_particle, eta[first[major]], 0.0).astype(np.float64),
+        track_eta=np.where(is_particle, eta[first[major]], np.nan).astype(np.float64),
         is_fake={name: ~is_matched[name] for name in DEFINITIONS},
         is_duplicate={name: _repeats(major, is_matched[name]) for name in DEFINITIONS},
     )

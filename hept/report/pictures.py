@@ -69,7 +69,8 @@ def _draw_curves(
         panel.text(0.5, 0.5, text, ha="center", va="center", color=REFERENCE, transform=panel.transAxes)
     colors = dict(zip(curves, (REFERENCE, SIGNAL, ACCENT, INK), strict=False))
     for name, (x, y) in drawable.items():
-        shown = np.unique(np.searchsorted(x, np.linspace(0, 1, _MOST_POINTS)).clip(max=len(x) - 1))
+        shown = np.searchsorted(x, np.linspace(0, 1, _MOST_POINTS - 1)).clip(max=len(x) - 1)
+        shown = np.unique([*shown, len(x) - 1])
         panel.plot(x[shown], y[shown], color=colors[name], label=name, linewidth=1.8)
     panel.set_xlim(0, 1)
     panel.set_ylim(0, 1.02)

@@ -33,7 +33,8 @@ from hept.runs.folder import RunFolder
 FILE = "report.html"
 EFFICIENCY_CAPTION = (
     "Efficiency, fake and duplicate rate against pT and η, with 68 % Clopper–Pearson intervals; "
-    "below, how many particles and tracks each bin has. What is outside the axes is not drawn."
+    "below, how many particles and tracks each bin has. Tracks of noise are in the first bin of pT and in "
+    "none of η; what is outside the axes is not drawn."
 )
 CURVE_CAPTION = "Precision against recall, and true against false positive rate, on this split."
 CURVE_HEADER = ("curve", name_metric("auc"), name_metric("roc_auc"), "made from")

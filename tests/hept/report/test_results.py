@@ -70,3 +70,12 @@ def test_efficiencies_have_error_bars_and_counts():
     np.testing.assert_allclose(sorted(bars[0][:, 1]), [low, high])
     counts = [text.get_text() for text in figure.axes[2].get_legend().get_texts()]
     assert counts == ["4 particles", "3 tracks"]
+
+
+def test_tracks_of_noise_are_at_no_eta():
+    track, particle = np.repeat([0, 1], 3), np.repeat([0, 5], 3)
+    eta = np.where(particle > 0, 0.2, 0.0)
+    rates = Rates((match_tracks(track, particle, particle * 1.0, eta, particle > 0),))
+    binned = rates.against("eta", np.array([-0.5, 0.1, 0.5]), "lhc")["fake_rate"]
+    assert (binned.n_all.tolist(), binned.n_passed.tolist()) == ([0, 1], [0, 0])
+    assert rates.summary()["fake_rate_lhc"] == 0.5
