@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor, nn
 
 from hepdata.loader.batch import Batch
@@ -129,11 +130,13 @@ def score_split(
     objective: Objective,
     *,
     precision: Precision = "32-true",
+    device: torch.device | None = None,
     progress: Progress | None = None,
 ) -> dict[str, float]:
-    """Loss and metrics over a loader's clouds, where the network is, in evaluation mode."""
+    """Loss and metrics over a loader's clouds, in evaluation mode; see `run_network`."""
     scores = SplitScores(objective)
-    take_in(run_network(network, loader, precision=precision, progress=progress), [scores])
+    answers = run_network(network, loader, precision=precision, device=device, progress=progress)
+    take_in(answers, [scores])
     return scores.result()
 
 

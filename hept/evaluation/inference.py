@@ -86,14 +86,25 @@ def run_network(
     loader: Loader,
     *,
     precision: Precision = "32-true",
+    device: torch.device | None = None,
     max_clouds: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Answer]:
-    """Outputs of a network for every batch of a loader, where the network is, in evaluation mode."""
+    """Outputs of a network for every batch of a loader, in evaluation mode.
+
+    Args:
+        network: Takes features, coordinates and offsets.
+        loader: Its batches.
+        precision: Of the arithmetic; outputs are never in half precision.
+        device: Where the network is; found from its parameters where not given.
+        max_clouds: Stop after so many batches.
+        progress: Listener.
+    """
     listener = progress or Silent()
     n_batches = len(loader) if max_clouds is None else min(max_clouds, len(loader))
     listener.start("evaluating", n_batches, "cloud")
-    device, dtype = find_device(network)
+    found, dtype = find_device(network)
+    device = device or found
     was_training = network.training
     network.eval()
     try:
@@ -106,7 +117,7 @@ def run_network(
                 mixed_precision(device, precision),
             ):
                 out = network(features, coords, here.offsets)
-            yield out, here
+            yield out if out.dtype == torch.float64 else out.float(), here
             listener.advance(batch.n_clouds)
     finally:
         network.train(was_training)

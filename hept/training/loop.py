@@ -267,7 +267,9 @@ class Training:
         metrics: dict[str, float] = {}
         if self.fabric.is_global_zero:
             kept = self.state.average.swap_in(self.state.network) if self.state.average else None
-            metrics = score_split(self.state.network, self.data.valid, self.objective)
+            metrics = score_split(
+                self.state.network, self.data.valid, self.objective, device=self.fabric.device
+            )
             if self.state.average and kept is not None:
                 self.state.average.swap_out(self.state.network, kept)
             self.model.train()

@@ -1,4 +1,4 @@
-"""The authors' forward pass, step by step, as the other side of the model's ratios.
+"""The authors' forward pass, step by step: what ours is measured against, by benchmarks and `hept.doctor`.
 
 Written from the description of their procedure; one cloud, any number of points. What it does on purpose: it
 pads the cloud to whole blocks with copies of points, expands ‖q−k‖² into three float32 terms, packs the tuple
@@ -20,7 +20,7 @@ def forward(state: State, features: Tensor, coords: Tensor, block_size: int = 10
     """Outputs (n, 12) of the published weights for one cloud, in evaluation mode."""
     n = features.shape[0]
     surplus = -n % block_size
-    repeat = torch.randperm(n)[:surplus]
+    repeat = torch.randperm(n, device=features.device)[:surplus]
     features, coords = torch.cat([features, features[repeat]]), torch.cat([coords, coords[repeat]])
     shifts = combine_regions(coords, state["regions"])
 
@@ -41,7 +41,7 @@ def combine_regions(coords: Tensor, regions: Tensor) -> Tensor:
     for column in range(2):
         size = torch.ceil(n / regions[:, column].float())[..., None]  # (C, H, 1)
         rank = torch.argsort(torch.argsort(coords[:, column]))
-        indices.append(((torch.arange(n) // size + 1)[..., rank]).long())
+        indices.append(((torch.arange(n, device=coords.device) // size + 1)[..., rank]).long())
     bits = torch.ceil(torch.log2(indices[0].amax(-1, keepdim=True) + 1)).long()
     return (indices[1] << bits) | indices[0]
 
