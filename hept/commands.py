@@ -18,6 +18,7 @@ from hept.runs.run import Run, no_such_run, open_run
 from hept.settings.config import Settings
 
 if TYPE_CHECKING:
+    from hept.diagnosis.diagnosis import Diagnosis
     from hept.evaluation.clustering import Clustering, Method
     from hept.evaluation.predictor import Prediction
     from hept.evaluation.tuning import Trial
@@ -295,6 +296,33 @@ def write_report(
             precision=precision,
             progress=listener,
         )
+
+
+def doctor(
+    *, device: str = "auto", full: bool = False, threads: int | None = None, progress: ProgressChoice = None
+) -> Diagnosis:
+    """Examine whether this machine computes right, and how fast; some minutes at most.
+
+    Versions and device; errors of every kernel against float64, forward and backward; equal losses of equal
+    steps; half precision; training in two processes; times and memory of forward, backward, loss, step and
+    loader, beside the authors' procedure.
+
+    Args:
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        full: Times at 60,000 and 2^18 points on a CPU too, which takes long.
+        threads: On a CPU; as many as cores are idle where not given.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: There is no such device.
+    """
+    check_device(device)
+    from hept.devices.choice import choose_device
+    from hept.devices.threads import choose_threads, use_threads
+    from hept.diagnosis.diagnosis import examine
+
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        return examine(choose_device(device), is_full=full, progress=listener)
 
 
 def _with_settings(settings: Settings, arguments: Mapping[str, str | None]) -> Settings:

@@ -24,15 +24,27 @@ def read_clock(device: torch.device) -> float:
 
 
 def time_in_turns(
-    works: Mapping[str, Callable[[], object]], device: torch.device, *, repeats: int
+    works: Mapping[str, Callable[[], object]],
+    device: torch.device,
+    *,
+    repeats: int,
+    before: Mapping[str, Callable[[], object]] | None = None,
 ) -> dict[str, float]:
     """Median seconds of each work over rounds in which every work runs once, after one that warms caches.
 
     In turns, so that a slow moment of the machine falls on all of them.
+
+    Args:
+        works: By name.
+        device: On which they run.
+        repeats: Rounds that count.
+        before: What a work needs each time and is not timed, by the same names.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for number in range(repeats + 1):
         for name, work in works.items():
+            if before and name in before:
+                before[name]()
             begun = read_clock(device)
             work()
             if number:

@@ -98,7 +98,8 @@ def attention(state: State, name: str, x: Tensor, coords: Tensor, shifts: Tensor
 def sort_to_blocks(rows: Tensor, order: Tensor, block_size: int) -> Tensor:
     """(H, N, D) in the order (C, H, N), cut: (C, H, K, S, D)."""
     index = order[..., None].expand(-1, -1, -1, rows.shape[-1])
-    return rows.expand(order.shape[0], -1, -1, -1).gather(2, index).unflatten(2, (-1, block_size))
+    gathered = rows.expand(order.shape[0], -1, -1, -1).gather(2, index)
+    return torch.unflatten(gathered, 2, (-1, block_size))
 
 
 def mlp(state: State, h: Tensor) -> Tensor:
