@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from benchmarks.memory import added_bytes
-from benchmarks.published_loss import literal_info_nce
 from benchmarks.ratio import Ratio, seconds
 from hepdata.features.curve import curve_order
 from hepdata.loader.batch import PairTensors
@@ -21,6 +20,7 @@ from hepdata.pairs.published_definition import pair_published
 from hepdata.simulate.detector import build_detector
 from hepdata.simulate.tracking import simulate_event
 from hept.losses import info_nce
+from hept.paper.literal_loss import literal_info_nce
 
 N_HITS = 6_600
 # These give as many pairs as the published 256 neighbours within 1 in real events, which are denser.

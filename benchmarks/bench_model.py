@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from benchmarks import published_model
 from benchmarks.memory import added_bytes
 from benchmarks.ratio import Ratio, seconds
 from benchmarks.turns import time_in_turns
@@ -24,6 +23,7 @@ from hepdata.pipeline.build import SplitRule, build_dataset
 from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tracking
 from hepdata.simulate.trackml_writer import simulate_files
 from hept import HEPT, load_published
+from hept.paper import literal_model
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT.parent / "shared" / "data" / "checkpoint" / "tracking-60k-model.pt"
@@ -109,7 +109,7 @@ def prepare_published(n: int, trains: bool) -> Callable[[], object]:
 
     def step(features: Tensor, coords: Tensor) -> None:
         with torch.set_grad_enabled(trains):
-            out = published_model.forward(state, features, coords)
+            out = literal_model.forward(state, features, coords)
         if trains:
             out.square().mean().backward()
             for tensor in state.values():
@@ -131,7 +131,7 @@ def make_state() -> dict[str, Tensor]:
     """The published weights under the authors' names."""
     if WEIGHTS.exists():
         return dict(torch.load(WEIGHTS, weights_only=True))
-    return published_model.draw_state()
+    return literal_model.draw_state()
 
 
 def draw_cloud(n: int) -> tuple[Tensor, Tensor]:

@@ -20,12 +20,12 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 
-from benchmarks import published_model
 from hepdata.loader.batch import PairTensors
 from hept import HEPT
 from hept.devices import triton_support
 from hept.devices.traffic import TrafficCounter
 from hept.losses import RandomNegatives, info_nce, number_particles
+from hept.paper import literal_model
 
 N_POINTS, N_POSITIVES, N_NEGATIVES = 60_000, 10, 256
 
@@ -35,7 +35,7 @@ def count_all() -> dict[str, dict[str, float]]:
     # Fake tensors run no kernel, so Triton need not be installed.
     triton_support.has_triton = lambda: True
     torch.manual_seed(0)
-    model, literal = HEPT(15, 6, 12), published_model.draw_state()
+    model, literal = HEPT(15, 6, 12), literal_model.draw_state()
     with FakeTensorMode(), torch.device("cuda"):
         features, coords = torch.empty(N_POINTS, 15), torch.empty(N_POINTS, 6)
         offsets = torch.empty(2, dtype=torch.int64)
@@ -51,7 +51,7 @@ def count_all() -> dict[str, dict[str, float]]:
                     _finish_step(out, list(parameters.values()), offsets)
             found[f"{name}, ours"] = _describe(counter)
             with torch.set_grad_enabled(is_step), TrafficCounter() as counter:
-                out = published_model.forward(weights, features, coords)
+                out = literal_model.forward(weights, features, coords)
                 if is_step:
                     out.square().mean().backward()
             found[f"{name}, literal"] = _describe(counter)

@@ -230,8 +230,8 @@ def precision_option(function: _Function) -> _Function:
     return click.option(
         "--precision",
         type=click.Choice(["32-true", "64-true", "bf16-mixed", "16-mixed"]),
-        help="Of the arithmetic; places, hashes and distances are float32 in the mixed ones too.  "
-        "[default: that of the settings]",
+        help="Floating-point precision; coordinates, hashes and distances are float32 in the mixed ones too.  "
+        "[default: the setting `precision`]",
     )(function)
 
 

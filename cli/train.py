@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "predict": (".train_predict", "Embedding, score and track of every point."),
     "tune-clustering": (".train_tune_clustering", "Choose how embeddings are clustered into tracks."),
     "compare": (".train_compare", "Every system of the paper on one dataset."),
+    "doctor": (".train_doctor", "Whether this machine computes right, and how fast."),
     "theory": (".train_theory", "Error against computation of kernel approximations."),
 }
 

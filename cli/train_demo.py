@@ -12,7 +12,7 @@ import click
 from hepdata.errors import InputError
 
 from . import data, train
-from .frame import LazyGroup, json_option, threads_option, write_json
+from .frame import LazyGroup, device_option, json_option, threads_option, write_json
 from .tables import console, print_table
 
 _MARK = ".hept-demo"
@@ -28,10 +28,17 @@ _HEADLINE = {
 @click.option("--events", default=60, show_default=True, type=click.IntRange(20), help="Events of each kind.")
 @click.option("--epochs", type=click.IntRange(1), help="Training epochs.  [default: the demo presets']")
 @click.option("--seed", default=1, show_default=True, help="Seed of the simulated events.")
+@device_option
 @threads_option
 @json_option
 def command(
-    out: Path, events: int, epochs: int | None, seed: int, threads: int | None, json_path: Path | None
+    out: Path,
+    events: int,
+    epochs: int | None,
+    seed: int,
+    device: str,
+    threads: int | None,
+    json_path: Path | None,
 ) -> None:
     """Simulate, build, train, evaluate and draw, all into the folder OUT.
 
@@ -44,6 +51,7 @@ def command(
     begun = time.perf_counter()
     _clear(out)
     settings = f" --set epochs={epochs}" if epochs else ""
+    settings += f" --device {device}" if device != "auto" else ""
     settings += f" --threads {threads}" if threads else ""
     sample = f"--events {events} --seed {seed}"
     folder = shlex.quote(str(out))
@@ -62,7 +70,7 @@ def command(
     from hept.devices.threads import choose_threads, use_threads
 
     with use_threads(choose_threads(threads)):
-        _show(out, json_path, begun)
+        _show(out, device, json_path, begun)
 
 
 def _clear(out: Path) -> None:
@@ -86,23 +94,20 @@ def _run(line: str) -> None:
     groups[program].main(arguments, prog_name=program, standalone_mode=False)
 
 
-def _show(out: Path, json_path: Path | None, begun: float) -> None:
+def _show(out: Path, device: str, json_path: Path | None, begun: float) -> None:
     from hepdata import open_dataset
-    from hept.evaluation.evaluator import evaluate
-    from hept.model.trained import forget_training
     from hept.model.weights import load_model
+    from hept.report.results import collect_results
 
     from .demo_pictures import draw_demo
 
     rows: list[tuple[str, str, float, float]] = []
     paths: list[Path] = []
     for task, (label, key) in _HEADLINE.items():
-        dataset = open_dataset(out / task)
-        trained = load_model(out / "runs" / task)
-        untrained = forget_training(trained, seed=0)
-        before, after = evaluate(untrained, dataset), evaluate(trained, dataset)
-        rows.append((task, label, before[key], after[key]))
-        paths += draw_demo(out / "pictures", dataset, trained, untrained, out / "runs" / task)
+        dataset, run = open_dataset(out / task), out / "runs" / task
+        results = collect_results(load_model(run).on(device), run, dataset, "test", n_events=1)
+        rows.append((task, label, results.before.metrics[key], results.after.metrics[key]))
+        paths += draw_demo(out / "pictures", dataset, results, run)
     console.print()
     print_table(
         "Before and after training, on events the model has not seen",
@@ -118,8 +123,8 @@ def _show(out: Path, json_path: Path | None, begun: float) -> None:
         console.print(f"  {path}", highlight=False, soft_wrap=True)
     seconds = time.perf_counter() - begun
     console.print(f"The demo took {seconds:.0f} s.", highlight=False)
-    results = {
+    gained = {
         task: {"measure": _HEADLINE[task][1], "untrained": before, "trained": after}
         for task, _, before, after in rows
     }
-    write_json(json_path, {"seconds": seconds, "pictures": paths, "reports": reports, **results})
+    write_json(json_path, {"seconds": seconds, "pictures": paths, "reports": reports, **gained})

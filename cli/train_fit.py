@@ -10,7 +10,6 @@ import click
 import hepdata
 import hept
 from hept.devices.choice import Precision
-from hept.runs.run import Run
 
 from .frame import device_option, json_option, precision_option, threads_option, write_json
 from .tables import console, print_table
@@ -158,15 +157,14 @@ def command(
         console.print(f"Go on with: hept-train fit --resume {result.run}", highlight=False)
         return 128 + (result.signal or signal.SIGINT)
     if not no_report:
-        report = _report(run, dataset, result.threads)
+        report = hept.write_report(
+            run,
+            run.open_dataset() if dataset is None else hepdata.open_dataset(dataset),
+            tune_clouds=CLOUDS_TO_TUNE_ON,
+            device=device,
+            threads=result.threads,
+            progress=True,
+        )
         console.print(f"Report: {report}", highlight=False, soft_wrap=True)
     console.print(f"Next: hept-train eval {result.run}", highlight=False, soft_wrap=True)
     return 0
-
-
-def _report(run: Run, dataset: str | None, threads: int) -> Path:
-    """Choose the clustering on the validation split, then report on the test split, where there is one."""
-    opened = run.open_dataset() if dataset is None else hepdata.open_dataset(dataset)
-    if hept.load_model(run).is_embedding:
-        hept.tune_clustering(run, opened, max_clouds=CLOUDS_TO_TUNE_ON, threads=threads, progress=True)
-    return hept.write_report(run, opened, threads=threads, progress=True)

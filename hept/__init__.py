@@ -6,6 +6,7 @@ Training and its results:
     evaluate, write_report      figures of merit, and a page with pictures
     tune_clustering, predict    tracks from embeddings; predictions for every point, as Parquet
     compare                     every system of the paper on one dataset
+    doctor                      whether this machine computes right, and how fast
 
 Models:
     load_model, TrainedModel    trained weights: `load_model("runs/a")(cloud)`
@@ -38,7 +39,7 @@ from hepdata.openmp import limit_spinning
 if TYPE_CHECKING:
     from hept.attention.clouds import Clouds
     from hept.attention.definition import HEPTAttention
-    from hept.commands import evaluate, fit, predict, tune_clustering, write_report
+    from hept.commands import doctor, evaluate, fit, predict, tune_clustering, write_report
     from hept.model.cost import describe
     from hept.model.published_weights import load_published
     from hept.model.trained import TrainedModel
@@ -61,6 +62,7 @@ __all__ = [
     "compare",
     "describe",
     "describe_presets",
+    "doctor",
     "evaluate",
     "fit",
     "list_settings",
@@ -81,6 +83,7 @@ _MODULES = {
     "compare": "hept.paper.comparison.compare",
     "describe": "hept.model.cost",
     "describe_presets": "hept.settings.preset_choice",
+    "doctor": "hept.commands",
     "evaluate": "hept.commands",
     "fit": "hept.commands",
     "list_settings": "hept.settings.table",

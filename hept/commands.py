@@ -18,6 +18,7 @@ from hept.runs.run import Run, no_such_run, open_run
 from hept.settings.config import Settings
 
 if TYPE_CHECKING:
+    from hept.diagnosis.diagnosis import Diagnosis
     from hept.evaluation.clustering import Clustering, Method
     from hept.evaluation.predictor import Prediction
     from hept.evaluation.tuning import Trial
@@ -110,6 +111,8 @@ def evaluate(
     dataset: DatasetLike | None = None,
     split: str = "test",
     *,
+    device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> dict[str, float]:
@@ -119,28 +122,27 @@ def evaluate(
         model: A run, a weights file, the published checkpoint, or a loaded model.
         dataset: Location, or the opened dataset; that of the run where not given.
         split: Which part of it.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of the model's training where not given.
         threads: On a CPU; as many as cores are idle where not given.
         progress: See `hepdata.progress.listen`.
 
     Returns:
-        See `hept.evaluation.evaluator.evaluate` and `hept.evaluation.reconstruction.Reconstruction`.
+        See `hept.evaluation.evaluator.evaluate`.
 
     Raises:
         InputError: No weights, no dataset, model and dataset do not fit, or the split is empty.
     """
+    check_device(device)
     opened = open_inputs(model, dataset, split)
     from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import evaluator
-    from hept.evaluation.reconstruction import reconstruct
     from hept.model.weights import load_model
 
-    trained = load_model(model)
+    trained = load_model(model).on(device, precision)
     clustering = _find_clustering(trained.source)
     with use_threads(choose_threads(threads)), listen(progress) as listener:
-        metrics = evaluator.evaluate(trained, opened, split, progress=listener)
-        if trained.is_embedding and clustering is not None:
-            metrics |= reconstruct(trained, opened, split, clustering, progress=listener).summary()
-    return metrics
+        return evaluator.evaluate(trained, opened, split, clustering=clustering, progress=listener)
 
 
 def predict(
@@ -152,6 +154,8 @@ def predict(
     method: Method | None = None,
     eps: float | None = None,
     min_points: int | None = None,
+    device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> Prediction:
@@ -165,6 +169,8 @@ def predict(
         method: Clustering of tracks, "dbscan" or "hdbscan"; what was tuned for the run where not given.
         eps: Largest distance of neighbours in a track (dbscan).
         min_points: Smallest neighbourhood or track.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of the model's training where not given.
         threads: On a CPU; as many as cores are idle where not given.
         progress: See `hepdata.progress.listen`.
 
@@ -172,13 +178,14 @@ def predict(
         InputError: Model and dataset do not fit.
         JobError: The file cannot be written.
     """
+    check_device(device)
     opened = open_inputs(model, dataset, split)
     from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import predictor
     from hept.evaluation.clustering import Clustering
     from hept.model.weights import load_model
 
-    trained = load_model(model)
+    trained = load_model(model).on(device, precision)
     tuned = _find_clustering(trained.source)
     before = tuned or Clustering()
     chosen = Clustering(
@@ -202,6 +209,8 @@ def tune_clustering(
     split: str = "valid",
     *,
     max_clouds: int = 20,
+    device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> list[Trial]:
@@ -212,6 +221,8 @@ def tune_clustering(
         dataset: Location, or the opened dataset; that of the run where not given.
         split: Split to try on.
         max_clouds: Clouds to try on.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of the model's training where not given.
         threads: On a CPU; as many as cores are idle where not given.
         progress: See `hepdata.progress.listen`.
 
@@ -221,12 +232,13 @@ def tune_clustering(
     Raises:
         InputError: Not a model that embeds, or the dataset does not fit.
     """
+    check_device(device)
     opened = open_inputs(run, dataset, split)
     from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import tuning
     from hept.model.weights import load_model
 
-    trained = load_model(run)
+    trained = load_model(run).on(device, precision)
     with use_threads(choose_threads(threads)), listen(progress) as listener:
         trials = tuning.tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=listener)
     if (folder := _run_of(trained.source)) is not None:
@@ -240,6 +252,9 @@ def write_report(
     split: str | None = None,
     *,
     events: int = 2,
+    tune_clouds: int = 0,
+    device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> Path:
@@ -250,6 +265,10 @@ def write_report(
         dataset: Location, or the opened dataset; that of the run where not given.
         split: The test split where not given, or the validation split where that is empty.
         events: Events to draw.
+        tune_clouds: Clouds of the validation split on which the clustering of tracks is chosen first, as by
+            `tune_clustering`; 0 keeps what was chosen before.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of the model's training where not given.
         threads: On a CPU; as many as cores are idle where not given.
         progress: See `hepdata.progress.listen`.
 
@@ -259,6 +278,7 @@ def write_report(
     Raises:
         InputError: Not a run folder, or the dataset does not fit.
     """
+    check_device(device)
     opened = open_inputs(run, dataset, split)
     if split is None:
         split = "test" if "test" in opened.splits and len(opened["test"]) else "valid"
@@ -266,7 +286,43 @@ def write_report(
     from hept.report import write
 
     with use_threads(choose_threads(threads)), listen(progress) as listener:
-        return write.write_report(Path(run), opened, split=split, n_events=events, progress=listener)
+        return write.write_report(
+            Path(run),
+            opened,
+            split=split,
+            n_events=events,
+            tune_clouds=tune_clouds,
+            device=device,
+            precision=precision,
+            progress=listener,
+        )
+
+
+def doctor(
+    *, device: str = "auto", full: bool = False, threads: int | None = None, progress: ProgressChoice = None
+) -> Diagnosis:
+    """Examine whether this machine computes right, and how fast; some minutes at most.
+
+    Versions and device; errors of every kernel against float64, forward and backward; equal losses of equal
+    steps; half precision; training in two processes; times and memory of forward, backward, loss, step and
+    loader, beside the authors' procedure.
+
+    Args:
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        full: Times at 60,000 and 2^18 points on a CPU too, which takes long.
+        threads: On a CPU; as many as cores are idle where not given.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: There is no such device.
+    """
+    check_device(device)
+    from hept.devices.choice import choose_device
+    from hept.devices.threads import choose_threads, use_threads
+    from hept.diagnosis.diagnosis import examine
+
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        return examine(choose_device(device), is_full=full, progress=listener)
 
 
 def _with_settings(settings: Settings, arguments: Mapping[str, str | None]) -> Settings:

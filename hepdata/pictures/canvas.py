@@ -42,6 +42,17 @@ def new_figure(
     return figure, list(panels)
 
 
+def new_figure_with_counts(n_panels: int) -> tuple[Figure, list[tuple[Axes, Axes]]]:
+    """An empty figure with panels side by side, each above a low one that shares its x axis."""
+    figure = Picture(figsize=(6.4 * n_panels, 5.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(2, n_panels, squeeze=False, sharex="col", height_ratios=(3, 1))
+    for panel in panels.ravel():
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(colors=INK)
+    return figure, list(zip(panels[0], panels[1], strict=True))
+
+
 def new_grid(
     n_panels: int, *, title: str = "", n_columns: int = 4, panel_size: tuple[float, float] = (3.4, 2.6)
 ) -> tuple[Figure, list[Axes]]:

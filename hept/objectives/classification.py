@@ -13,7 +13,7 @@ from torch import Tensor
 from hepdata.loader.batch import Batch
 from hepdata.schema import Target
 from hept.losses import focal_loss
-from hept.metrics import classify
+from hept.metrics import Classification, classify
 from hept.metrics.figures import Figure, make_figures
 from hept.settings.fields import LossConfig
 
@@ -94,9 +94,13 @@ class ClassificationScores:
                 columns = {name: values[begin:end].cpu().numpy() for name, values in batch.columns.items()}
                 figure.add(columns, out[begin:end].reshape(-1).double().sigmoid().cpu().numpy())
 
+    def pooled(self) -> Classification:
+        """Curves and areas over the points of all clouds."""
+        return classify(np.concatenate(self.logits), np.concatenate(self.labels))
+
     def result(self) -> dict[str, float]:
         """Areas and F1 (at probability ½)."""
-        pooled = classify(np.concatenate(self.logits), np.concatenate(self.labels))
+        pooled = self.pooled()
         by_cloud = [classify(*cloud) for cloud in zip(self.logits, self.labels, strict=True)]
         found = {
             "auc": pooled.auc,

@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmarks import published_model
-from benchmarks.published_loss import literal_info_nce
 from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
 from hepdata.progress_bar import ProgressBar
 from hepdata.schema import PILEUP, TRACKING
+from hept.paper import literal_model
+from hept.paper.literal_loss import literal_info_nce
 from hept.runs.plan import plan_run
 from hept_cli import data, train
 
@@ -226,7 +226,7 @@ def literal_metrics(dataset, state):
     coords = np.column_stack([row["eta"], row["phi"], x[:, :4]])
     assert len(x) % 100 == 0
     state = {name: tensor.double() for name, tensor in state.items()}
-    embedded = published_model.forward(state, torch.from_numpy(x), torch.from_numpy(coords))
+    embedded = literal_model.forward(state, torch.from_numpy(x), torch.from_numpy(coords))
     particle, pt = torch.tensor(row["particle_id"]), torch.tensor(row["pt"])
     is_good = torch.tensor(row["is_reconstructable"])
     pairs = torch.from_numpy(list_pairs(row["eta"], row["phi"], row["particle_id"]))
@@ -252,7 +252,7 @@ def test_a_model_in_the_published_layout_on_a_simulated_event(trackml_copy, edit
         *("--pairs", "published", "--split", "test=1000-1000"),
         group=data.group,
     )
-    state = published_model.draw_state()
+    state = literal_model.draw_state()
     torch.save(state, tmp_path / "model.pt")
     run("eval", tmp_path / "model.pt", tmp_path / "data", "--json", tmp_path / "m.json")
     metrics, expected = (
@@ -290,7 +290,7 @@ def test_threads_are_those_of_the_command_line(datasets, tmp_path, monkeypatch):
     run("fit", datasets["pileup"], "--preset", "pileup-demo", *SMALL, *options)
     assert read_threads(tmp_path / "b") == 2
 
-    def evaluate(model, dataset, split, *, progress):
+    def evaluate(model, dataset, split, *, clustering, progress):
         return {"threads": torch.get_num_threads()}
 
     monkeypatch.setattr("hept.evaluation.evaluator.evaluate", evaluate)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import published_model
 from hepdata.errors import InputError
 from hept import load_published
 from hept.model.weights import load_model
+from hept.paper import literal_model
 from hept.training.saved_state import load_newest, read_state, save_state, write_state
 from hept.training.trainer import fit
 
@@ -71,7 +71,7 @@ def test_no_flipped_byte_changes_a_state_silently(tmp_path):
 
 @pytest.mark.parametrize("is_zip", [True, False])
 def test_damaged_files_of_the_authors_layout_are_one_line(tmp_path, is_zip):
-    state = {name: tensor.clone() for name, tensor in published_model.draw_state().items()}
+    state = {name: tensor.clone() for name, tensor in literal_model.draw_state().items()}
     path = tmp_path / "model.pt"
     torch.save(state, path, _use_new_zipfile_serialization=is_zip)
     # The old format has no checksums: its numbers may change.

@@ -17,7 +17,8 @@ from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hepdata.schema import TRACKING, ModelInput
 from hepdata.storage.dataset.manifest import Manifest
-from hept.evaluation.evaluator import embed, evaluate, open_split
+from hept.evaluation.evaluator import evaluate
+from hept.evaluation.inference import run_model
 from hept.model.weights import load_model
 from hept.runs.data import open_training_data, resolve_inputs
 from hept.runs.folder import RunFolder
@@ -165,7 +166,7 @@ def test_weights_that_name_their_inputs_answer_as_they_did(name, dataset, tmp_pa
     trained = load_model(path)
     assert all(isinstance(entry, ModelInput) for entry in (*trained.features, *trained.coords))
     assert any(entry.period for entry in trained.coords) == (name != "names-tracking-flat")
-    ((out, _),) = embed(trained.network, open_split(trained, open_dataset(DATA / dataset), "test"))
+    ((out, _),) = run_model(trained, open_dataset(DATA / dataset), "test")
     np.testing.assert_allclose(out.numpy(), np.load(DATA / f"{name}.npy"), rtol=1e-5, atol=1e-6)
 
 

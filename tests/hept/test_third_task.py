@@ -14,7 +14,8 @@ from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hepdata.pictures.distributions import plot_dataset
 from hepdata.schema import Column, ModelInput, Schema, Target
-from hept.evaluation.evaluator import embed, evaluate, open_split
+from hept.evaluation.evaluator import evaluate
+from hept.evaluation.inference import run_model
 from hept.evaluation.predictor import predict
 from hept.evaluation.tuning import save_clustering, tune_clustering
 from hept.metrics.figures import FIGURES
@@ -100,7 +101,7 @@ def test_a_new_classification_task(write_task, small_config, tmp_path):
     scores, labels = zip(
         *(
             (out.reshape(-1).numpy(), batch.is_signal.numpy())
-            for out, batch in embed(trained.network, open_split(trained, opened, "test"))
+            for out, batch in run_model(trained, opened, "test")
         ),
         strict=True,
     )

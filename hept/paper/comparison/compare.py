@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hepdata.loader.dataset import DatasetLike, open_dataset
 from hepdata.progress import ProgressChoice, listen
+from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split, check_training
 from hept.paper.comparison.plan import choose_models, choose_tables, parse_budget
 from hept.runs.plan import count_points, warn_of_published
@@ -48,6 +49,8 @@ def compare(
     repeats: int = 5,
     max_points: int = 2**18,
     max_seconds: float = 60.0,
+    device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> Comparison:
@@ -64,6 +67,8 @@ def compare(
         repeats: Repetitions of each timing.
         max_points: Largest cloud of the scaling figure.
         max_seconds: A scaling curve ends after a training step that takes longer.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Floating-point precision; the same as the setting `precision`.
         threads: Threads on a CPU; by default the number of idle cores.
         progress: See `hepdata.progress.listen`.
 
@@ -71,15 +76,18 @@ def compare(
         InputError: Settings or dataset cannot be used.
     """
     chosen = choose_models(_join(models)), choose_tables(_join(tables)), parse_budget(budget)
+    check_device(device)
     opened = open_dataset(dataset)
     # The published settings also on a CPU, since the paper's tables compare them.
     preset = preset or choose_preset(opened.task, count_points(opened), has_gpu=True).name
     base = load_config(preset, settings)
+    if precision is not None:
+        base = base.model_copy(update={"precision": precision})
     check_training(base, opened)
     check_split(opened, "test")
     with listen(progress) as listener:
         if budget is None:
-            warn_of_published(preset, "auto", listener.announce)
+            warn_of_published(preset, device, listener.announce)
         # Imported after all checks: torch takes seconds.
         from hept.devices.threads import choose_threads, use_threads
         from hept.paper.comparison.claims import tabulate_claims
@@ -89,7 +97,7 @@ def compare(
         from hept.paper.comparison.tables import make_tables
 
         limits = ScalingLimits(max_points=max_points, max_seconds=max_seconds)
-        plan = ComparisonSettings(*chosen, repeats, limits)
+        plan = ComparisonSettings(*chosen, repeats, limits, device)
         with use_threads(choose_threads(threads)):
             findings = run_comparison(
                 opened, base, plan, Path(out), progress=listener, announce=listener.announce

@@ -13,10 +13,11 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
 from hepdata.schema import Target
+from hept.devices.choice import choose_device
 from hept.model.dataset_checks import check_split
 from hept.objectives.objective import Objective, make_objective
 from hept.paper.comparison.accuracy import Interrupted, score_trial
-from hept.paper.comparison.cost import choose_device, measure_cost
+from hept.paper.comparison.cost import measure_cost
 from hept.paper.comparison.latency import measure_latency
 from hept.paper.comparison.plan import ABLATIONS, Budget, Trial, plan_accuracy, plan_sensitivity, plan_trial
 from hept.paper.comparison.scaling import SCALING_MODELS, ScalingLimits, list_sizes, may_go_on, measure_size
@@ -35,6 +36,7 @@ class ComparisonSettings:
         budget: Budget of each training.
         repeats: Repetitions of each timing.
         limits: Limits of the scaling figure.
+        device: Device on which systems are trained, timed and scored, see `hept.devices.choice`.
     """
 
     models: tuple[str, ...]
@@ -42,6 +44,7 @@ class ComparisonSettings:
     budget: Budget
     repeats: int = 5
     limits: ScalingLimits = field(default_factory=ScalingLimits)
+    device: str = "auto"
 
 
 @dataclass
@@ -188,7 +191,7 @@ class _Comparison:
         self.announce(f"training {trial.key}")
         try:
             run = self.out / "runs" / f"{trial.key}-{fingerprint}"
-            found = score_trial(trial, self.dataset, run, self.progress)
+            found = score_trial(trial, self.dataset, run, self.settings.device, self.progress)
         except JobError as error:
             # A diverged system must not stop the others; the next call tries it again.
             self.findings.failed[trial.key] = str(error)
@@ -227,11 +230,15 @@ class _Comparison:
                     if not may_go_on(curve[-1] if curve else None, self.settings.limits):
                         self.announce(f"scaling {name}: ends before {n_points:,} points (time or memory)")
                         break
-                    found = measure_size(name, n_points)
+                    found = measure_size(name, n_points, self._device)
                     self.store.put("scaling", f"{name}-{n_points}", self._machine(), found)
                     self.announce(f"scaling {name}, {n_points:,} points: {found['test_ms']:.0f} ms")
                 curve.append(found)
             self.findings.scaling[name] = curve
+
+    @property
+    def _device(self) -> torch.device:
+        return choose_device(self.settings.device)
 
     def _batch(self) -> Batch:
         """The first cloud of the test split."""
@@ -241,8 +248,8 @@ class _Comparison:
             coords=self.data.coords,
             pairs=self.findings.objective.needs_pairs,
         )
-        return next(iter(loader)).to(choose_device())
+        return next(iter(loader)).to(self._device)
 
     def _machine(self) -> str:
         """Key of timings: they are repeated on another device, with other threads or another torch."""
-        return f"{choose_device()}-{torch.get_num_threads()}threads-torch{torch.__version__}"
+        return f"{self._device}-{torch.get_num_threads()}threads-torch{torch.__version__}"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hepdata.schema import PILEUP
 from hept.model.build import find_periods
-from hept.paper.comparison.cost import choose_device, median_seconds
+from hept.paper.comparison.cost import median_seconds
 from hept.paper.comparison.memory import available_gigabytes, peak_gigabytes
 from hept.paper.comparison.store import Result
 from hept.paper.systems.frame import Frame
@@ -62,19 +62,18 @@ def may_go_on(last: Result | None, limits: ScalingLimits) -> bool:
     return math.isnan(needed) or needed < limits.memory_share * available_gigabytes()
 
 
-def measure_size(name: str, n_points: int, seed: int = 0) -> Result:
+def measure_size(name: str, n_points: int, device: torch.device, seed: int = 0) -> Result:
     """Time and memory of one system on one random cloud."""
     torch.manual_seed(seed)
-    device = choose_device()
     model = build_model(name, PILEUP_FRAME).to(device)
     inputs = [tensor.to(device) for tensor in draw_cloud(n_points, seed)]
     repeats = 3 if n_points < 2**14 else 1
     train, infer = _train(model, inputs), _infer(model, inputs)
     return {
         "points": float(n_points),
-        "test_ms": 1000 * median_seconds(infer, repeats),
+        "test_ms": 1000 * median_seconds(infer, repeats, device),
         "test_gb": peak_gigabytes(infer, device),
-        "train_ms": 1000 * median_seconds(train, repeats),
+        "train_ms": 1000 * median_seconds(train, repeats, device),
         "train_gb": peak_gigabytes(train, device),
     }
 

@@ -109,7 +109,7 @@ def test_groups_tiles_and_chunks_change_nothing(monkeypatch):
 
 @given(k=st.lists(st.integers(1, 100_000), max_size=3000).map(sorted))
 def test_chunks_take_every_query_and_bounded_memory(k):
-    chunks = module._cut_into_chunks(k)
+    chunks = module._cut_into_chunks(k, module.CHUNK)
     assert [row for chunk in chunks for row in range(chunk.start, chunk.stop)] == list(range(len(k)))
     for chunk in chunks:
         n_queries = chunk.stop - chunk.start

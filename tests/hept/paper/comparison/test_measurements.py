@@ -67,7 +67,7 @@ def test_latency_parts_are_positive_and_attention_is_one_of_them(one_cloud):
 
 def test_the_median_ignores_the_first_run():
     calls = []
-    median_seconds(lambda: calls.append(1), repeats=3)
+    median_seconds(lambda: calls.append(1), repeats=3, device=torch.device("cpu"))
     assert len(calls) == 4
 
 
@@ -95,7 +95,7 @@ def test_random_clouds_are_particles_in_the_plane():
 
 
 def test_one_size_is_measured():
-    found = measure_size("performer", 64)
+    found = measure_size("performer", 64, torch.device("cpu"))
     assert found["points"] == 64
     assert found["train_ms"] > 0
 

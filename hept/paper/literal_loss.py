@@ -21,12 +21,10 @@ def literal_info_nce(
     is_same = particle[anchor] == particle[partner]
     is_positive = is_same & is_anchor[anchor]
     top = logit.max().detach()
-    denominator = torch.zeros(len(x), dtype=x.dtype).scatter_add(
-        0, anchor[~is_same], torch.exp(logit[~is_same] - top)
-    )
+    denominator = x.new_zeros(len(x)).scatter_add(0, anchor[~is_same], torch.exp(logit[~is_same] - top))
     positive = torch.exp(logit[is_positive] - top)
     loss = -torch.log(positive / (positive + denominator[anchor[is_positive]]))
     _, group = torch.unique(particle[anchor[is_positive]], return_inverse=True)
     n_groups = int(group.max()) + 1
-    total = torch.zeros(n_groups, dtype=x.dtype).scatter_add(0, group, loss)
+    total = x.new_zeros(n_groups).scatter_add(0, group, loss)
     return (total / torch.bincount(group, minlength=n_groups)).mean()

@@ -1,4 +1,4 @@
-"""The authors' forward pass, step by step, to compare the model with.
+"""The authors' forward pass, step by step: what ours is measured against, by benchmarks and `hept.doctor`.
 
 Written from the description of their procedure, for one cloud with any number of points. Like theirs, it pads
 the cloud to whole blocks with copies of points, expands ‖q−k‖² into three float32 terms, packs the tuple of
@@ -20,7 +20,7 @@ def forward(state: State, features: Tensor, coords: Tensor, block_size: int = 10
     """Outputs (n, 12) of the published weights for one cloud, in evaluation mode."""
     n = features.shape[0]
     surplus = -n % block_size
-    repeat = torch.randperm(n)[:surplus]
+    repeat = torch.randperm(n, device=features.device)[:surplus]
     features, coords = torch.cat([features, features[repeat]]), torch.cat([coords, coords[repeat]])
     shifts = combine_regions(coords, state["regions"])
 
@@ -41,7 +41,7 @@ def combine_regions(coords: Tensor, regions: Tensor) -> Tensor:
     for column in range(2):
         size = torch.ceil(n / regions[:, column].float())[..., None]  # (C, H, 1)
         rank = torch.argsort(torch.argsort(coords[:, column]))
-        indices.append(((torch.arange(n) // size + 1)[..., rank]).long())
+        indices.append(((torch.arange(n, device=coords.device) // size + 1)[..., rank]).long())
     bits = torch.ceil(torch.log2(indices[0].amax(-1, keepdim=True) + 1)).long()
     return (indices[1] << bits) | indices[0]
 
@@ -98,7 +98,8 @@ def attention(state: State, name: str, x: Tensor, coords: Tensor, shifts: Tensor
 def sort_to_blocks(rows: Tensor, order: Tensor, block_size: int) -> Tensor:
     """Sort (H, N, D) by the order (C, H, N) and cut into blocks: (C, H, K, S, D)."""
     index = order[..., None].expand(-1, -1, -1, rows.shape[-1])
-    return rows.expand(order.shape[0], -1, -1, -1).gather(2, index).unflatten(2, (-1, block_size))
+    gathered = rows.expand(order.shape[0], -1, -1, -1).gather(2, index)
+    return torch.unflatten(gathered, 2, (-1, block_size))
 
 
 def mlp(state: State, h: Tensor) -> Tensor:
