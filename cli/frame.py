@@ -230,7 +230,7 @@ def precision_option(function: _Function) -> _Function:
     return click.option(
         "--precision",
         type=click.Choice(["32-true", "64-true", "bf16-mixed", "16-mixed"]),
-        help="Floating-point precision; coordinates, hashes and distances are float32 in the mixed ones too.  "
+        help="Floating-point precision; coordinates, hashes and distances stay float32 in the mixed ones.  "
         "[default: the setting `precision`]",
     )(function)
 

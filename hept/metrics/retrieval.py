@@ -116,7 +116,7 @@ def find_neighbors(embeddings: Tensor, particle_id: Tensor, is_query: Tensor) ->
     queries = queries[torch.argsort(n_partners[queries], stable=True)]
     found = torch.zeros(2, len(queries), dtype=exact, device=device)
     if len(queries):
-        with torch.autocast(device.type, enabled=False), exact_products(device):
+        with torch.autocast(device.type, enabled=False), exact_products():
             _count_all(
                 _Cloud(_bring_to_size(embeddings.detach().to(exact)), particle), queries, n_partners, found
             )
