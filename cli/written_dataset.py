@@ -1,4 +1,4 @@
-"""What a command that wrote a dataset says of it: one row per split, and the same for scripts."""
+"""Report of a command that wrote a dataset: one row per split, and the same as JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a dataset holds, counted while it is written: clouds, points, pairs, particles, ranges of columns.
+"""Statistics of a dataset, counted while it is written: clouds, points, pairs, particles, ranges of columns.
 
-Clouds enter one at a time; numbers leave that add up over shards, so that no file is read twice.
+Statistics of shards can be added, so that no file is read twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 class ColumnStatistics(BaseModel):
-    """Range and sum of one column; None where there is no finite value.
+    """Range and sum of one column; None if there is no finite value.
 
     Attributes:
         minimum: Smallest finite value.
@@ -54,7 +54,7 @@ class Statistics(BaseModel):
         n_points_max: Points of the largest cloud.
         n_positives: Stored positive pairs.
         n_negatives: Stored negative pairs.
-        counts: What the task's labels count, e.g. "particles", "scored_leading".
+        counts: Counts of labels, e.g. "particles", "scored_leading".
         columns: One entry per column.
     """
 
@@ -86,9 +86,9 @@ _Addable = TypeVar("_Addable", int, ColumnStatistics)
 
 
 class Tally:
-    """The statistics of clouds that come one at a time, added in order.
+    """Accumulates the statistics of clouds, one cloud at a time.
 
-    Plain numbers until somebody asks: a model for every column of every cloud takes longer than the counting.
+    Uses plain numbers: creating pydantic models for every column of every cloud takes longer than counting.
     """
 
     def __init__(self) -> None:
@@ -173,9 +173,9 @@ class _ColumnTally:
             n_true = int(np.count_nonzero(values))
             self._extend(float(n_true == len(values)), float(n_true > 0), n_true)
             return
-        # The ufuncs themselves: the methods of arrays go through a function in Python.
+        # ufunc.reduce is faster than array.min(), which is partly implemented in Python.
         minimum, maximum = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
-        # NaN is passed on by both: the usual column, all finite, needs no copy.
+        # Both propagate NaN, so a column of finite values needs no copy.
         if not (math.isfinite(minimum) and math.isfinite(maximum)):
             finite = values[np.isfinite(values)]
             self._n_not_finite += len(values) - len(finite)
@@ -184,7 +184,7 @@ class _ColumnTally:
         self._extend(minimum, maximum, float(np.add.reduce(values, dtype=np.float64)))
 
     def total(self) -> ColumnStatistics:
-        """What the manifest says of the column."""
+        """The statistics of all values so far."""
         has_any = self._minimum <= self._maximum
         return ColumnStatistics(
             minimum=self._minimum if has_any else None,
@@ -202,7 +202,7 @@ class _ColumnTally:
 def _pick(
     choose: Callable[[_Number, _Number], _Number], a: _Number | None, b: _Number | None
 ) -> _Number | None:
-    """The smaller or larger of two numbers of which either may be missing."""
+    """The smaller or larger of two numbers, either of which may be None."""
     if a is None or b is None:
         return b if a is None else a
     return choose(a, b)

@@ -9,7 +9,7 @@ Layout of a file with B clouds, N points and E pairs in all:
     pos_idx, neg_idx             (E,)
     checksums                    (B, columns)   of every cloud's part of every array
 
-Without compression every array is one stretch of bytes, which HDF5 reads as fast as the file system allows.
+Without compression every array is contiguous, and HDF5 reads it as fast as the file system allows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PAIR_CHUNK = 65536
 
 @dataclass(frozen=True)
 class Sizes:
-    """Lengths that a file's arrays will have: all are known before it is written."""
+    """Lengths of a file's arrays; all are known before it is written."""
 
     n_clouds: int
     n_points: int
@@ -52,7 +52,7 @@ class Sizes:
 
     @classmethod
     def of(cls, statistics: Statistics) -> Sizes:
-        """The sizes that the statistics of all clouds tell."""
+        """The sizes of clouds with these statistics."""
         return cls(statistics.n_clouds, statistics.n_points, statistics.n_positives, statistics.n_negatives)
 
     def length_of(self, column: Column) -> int:
@@ -76,7 +76,7 @@ def write_hdf5(
     rows_per_part: Sequence[int] = (),
     compression: Compression = "none",
 ) -> ShardRecord:
-    """Write clouds to one HDF5 file that appears whole or not at all; taken one at a time.
+    """Write clouds to one HDF5 file atomically, with one cloud in memory at a time.
 
     Args:
         path: The file; its name goes into the record.
@@ -84,7 +84,7 @@ def write_hdf5(
         schema: Columns of every cloud.
         has_pairs: Whether clouds have pair lists.
         sizes: Of all clouds together.
-        rows_per_part: How the clouds lay in Parquet shards, to restore the same shards later.
+        rows_per_part: Clouds per Parquet shard, to restore the same shards later.
         compression: "gzip" is smaller, by a factor of ten where pairs are many, and several times slower.
 
     Raises:
@@ -151,7 +151,7 @@ def split_to_hdf5(
 
 
 class _Appender:
-    """Writes a dataset in whole chunks, so that none is written twice."""
+    """Writes an HDF5 dataset in whole chunks: a chunk that is written twice is compressed twice."""
 
     def __init__(self, dataset: h5py.Dataset, block: int) -> None:
         self._dataset = dataset
@@ -202,7 +202,7 @@ def _create(
 
 
 def _create_checked(file: h5py.File, column: Column, shape: tuple[int, ...]) -> h5py.Dataset:
-    """A small array that HDF5 itself guards."""
+    """A small array with checksums of HDF5."""
     chunks = (min(shape[0], POINT_CHUNK), *shape[1:]) if shape[0] else None
     dataset = file.create_dataset(column.name, shape, column.dtype, chunks=chunks, fletcher32=shape[0] > 0)
     _describe(dataset, column)
@@ -219,7 +219,7 @@ def _create_column(file: h5py.File, column: Column, length: int, compression: Co
         chunks=(min(length, largest),) if is_packed else None,
         compression="gzip" if is_packed else None,
         compression_opts=1 if is_packed else None,
-        # Regrouped bytes make points smaller; pair indices are small without, and faster to read.
+        # The shuffle filter helps floating-point numbers; pair indices compress well without it.
         shuffle=is_packed and column not in PAIRS,
     )
     _describe(dataset, column)
