@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -240,7 +241,7 @@ def count_splits(splits: Mapping[str, Sequence[ShardRecord]]) -> dict[str, Stati
 
 
 def _lighten(record: ShardRecord) -> ShardRecord:
-    return record.model_copy(update={"statistics": record.statistics.model_copy(update={"columns": {}})})
+    return record.model_copy(update={"statistics": replace(record.statistics, columns={})})
 
 
 def _as_text(content: Mapping[str, object]) -> bytes:

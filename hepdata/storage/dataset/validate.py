@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isclose
 from pathlib import Path
 
@@ -154,7 +154,7 @@ def _check_clouds(
     events = list(dict.fromkeys(int(event_id) for event_id in reader.rows["event_id"]))
     total = add_up(counted)
     seen.counts.setdefault(split, []).append(total)
-    is_counted = total.model_copy(update={"columns": {}}) == shard.statistics
+    is_counted = replace(total, columns={}) == shard.statistics
     if len(reader.rows) != shard.rows or events != shard.event_ids or not is_counted:
         yield Finding(shard.name, "", "clouds that are not those that the manifest counts", REBUILD)
 
@@ -169,7 +169,7 @@ def _check_totals(manifest: Manifest, seen: _Seen, findings: list[Finding]) -> I
             other = expected.columns.get(name)
             # Sums of merged datasets were added in another order.
             is_equal = other is not None and isclose(column.total, other.total, rel_tol=1e-9, abs_tol=1e-6)
-            if other is None or not is_equal or column.model_copy(update={"total": other.total}) != other:
+            if other is None or not is_equal or replace(column, total=other.total) != other:
                 yield Finding(
                     MANIFEST_NAME, "", f"other values of {name} in split {split} than counted", REBUILD
                 )

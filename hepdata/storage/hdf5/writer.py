@@ -107,8 +107,6 @@ def write_hdf5(
             if checksums:
                 file["checksums"][...] = np.array(checksums, np.uint64)
             _append_offsets(writers, statistics, has_pairs)
-            for writer in writers.values():
-                writer.finish()
         handle.seek(0)
         sha256 = hashlib.file_digest(handle, "sha256").hexdigest()  # type: ignore[arg-type]
         size = handle.tell()
@@ -151,31 +149,17 @@ def split_to_hdf5(
 
 
 class _Appender:
-    """Writes an HDF5 dataset in whole chunks: a chunk that is written twice is compressed twice."""
+    """Writes an HDF5 dataset piece by piece; chunks stay in HDF5's cache until they are full."""
 
-    def __init__(self, dataset: h5py.Dataset, block: int) -> None:
+    def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
-        self._block = block
-        self._waiting: list[NDArray[Any]] = []
-        self._n_waiting = 0
         self._written = 0
 
     def append(self, values: NDArray[Any]) -> None:
-        self._waiting.append(values)
-        self._n_waiting += len(values)
-        if self._n_waiting >= self._block:
-            self._write(self._n_waiting - self._n_waiting % self._block)
-
-    def finish(self) -> None:
-        self._write(self._n_waiting)
-
-    def _write(self, n: int) -> None:
-        values = np.concatenate(self._waiting) if self._waiting else np.empty(0, self._dataset.dtype)
-        if n:
-            self._dataset[self._written : self._written + n] = values[:n]
-        # Copied: a view would keep the whole array in memory.
-        self._waiting, self._n_waiting = [values[n:].copy()], len(values) - n
-        self._written += n
+        end = self._written + len(values)
+        if len(values):
+            self._dataset[self._written : end] = values
+        self._written = end
 
 
 def _create(
@@ -189,10 +173,9 @@ def _create(
     writers = {}
     for column in index:
         length = sizes.n_clouds + (column.name in offsets)
-        writers[column.name] = _Appender(_create_checked(file, column, (length,)), POINT_CHUNK)
+        writers[column.name] = _Appender(_create_checked(file, column, (length,)))
     for column in columns:
-        dataset = _create_column(file, column, sizes.length_of(column), compression)
-        writers[column.name] = _Appender(dataset, (dataset.chunks or (1,))[0])
+        writers[column.name] = _Appender(_create_column(file, column, sizes.length_of(column), compression))
     checksums = Column(
         "checksums", "uint64", "", "sum of the 64-bit words of every cloud's part of every array"
     )

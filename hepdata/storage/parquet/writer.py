@@ -24,7 +24,7 @@ from hepdata.schema import Schema
 from hepdata.storage.atomic import write_atomically
 from hepdata.storage.columns import PAIR_NAMES, SCALARS, arrays_of, arrow_schema, list_columns
 from hepdata.storage.dataset.manifest import ShardRecord
-from hepdata.storage.dataset.statistics import Tally
+from hepdata.storage.dataset.statistics import Statistics, count_cloud
 from hepdata.storage.parquet.reader import ROWS_KEY
 from hepdata.storage.shard_reader import ROW_DTYPE
 
@@ -74,7 +74,7 @@ def write_shard(
         footer_crc=zlib.crc32(footer),
         has_pairs=bool(shard.has_pairs),
         event_ids=list(dict.fromkeys(row[0] for row in shard.rows)),
-        statistics=shard.statistics.total(),
+        statistics=shard.statistics,
     )
 
 
@@ -85,7 +85,7 @@ class _OpenShard:
         self.schema = schema
         self.has_pairs = has_pairs
         self.rows: list[tuple[int, int, int]] = []
-        self.statistics = Tally()
+        self.statistics = Statistics()
         # Not a Python file: pyarrow would need the GIL for every page.
         self._file = pa.OSFile(path, "wb")
         self._writer: pq.ParquetWriter | None = None
@@ -107,7 +107,7 @@ class _OpenShard:
             )
         self._open().write_table(pa.Table.from_arrays(cells, schema=layout))
         self.rows.append(row)
-        self.statistics.add(cloud)
+        self.statistics = self.statistics + count_cloud(cloud)
 
     def __exit__(self, *error: object) -> None:
         # Closed after an error too: otherwise pyarrow does so later, when the file no longer exists.
