@@ -1,4 +1,4 @@
-"""`hept-data inspect`: what a Delphes file offers."""
+"""`hept-data inspect`: what a Delphes file contains."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--leaves", is_flag=True, help="Also name the leaves of every branch, for a YAML map.")
 @json_option
 def command(file: str, event: int, branches: str, leaves: bool, json_path: Path | None) -> None:
-    """Show what a Delphes file has: branches, which preset fits, how labels can be had, one event's counts.
+    """Show what a Delphes file contains: branches, presets that fit, sources of labels, counts of one event.
 
     \b
     Example:

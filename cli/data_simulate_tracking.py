@@ -1,4 +1,4 @@
-"""`hept-data simulate tracking`: TrackML events of a pixel detector of our own."""
+"""`hept-data simulate tracking`: TrackML events of a simulated pixel detector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summary of a newly written dataset: one row per split, as a table and as JSON."""
+"""Report of a command that wrote a dataset: one row per split, and the same as JSON."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class BuiltDataset(Dataset):
     """A dataset that was just built, opened.
 
     Attributes:
-        summary: What the build did: counts, skipped events, whether it went on with an earlier one.
+        summary: What the build did: counts, skipped events, whether it continued an earlier one.
     """
 
     def __init__(self, summary: BuildSummary) -> None:
@@ -66,19 +66,19 @@ def build_tracking(
     Args:
         raw: Folder or zip of the events.
         out: New folder of the dataset.
-        detectors: Modules of the detector; where not given, detectors.csv beside the events.
-        preset: "tracking-60k" for whole events, "tracking-6k" for ten overlapping φ sectors. Arguments below
-            that are not given are those of the preset.
+        detectors: Modules of the detector; by default detectors.csv next to the events.
+        preset: "tracking-60k" for whole events, "tracking-6k" for ten overlapping φ sectors. The preset
+            provides the defaults of the arguments below.
         events: Only events with these ids: "1000-1099", "1000-", or range(1000, 1100).
         max_events: At most this many events, lowest ids first.
         layers: "pixel" or "all" detector layers.
-        noise: Whether hits of no particle are kept.
+        noise: Whether hits without a particle are kept.
         min_pt: Drop the hits of particles below this pT in GeV; noise is kept.
         sectors: φ sectors that an event is divided into.
         sector_overlap: Factor on the slope of a sector's edges.
         pairs: Definition of the pair lists.
-        negatives: Negatives of a point.
-        radius: Reach of neighbours in (η, φ), for published pairs.
+        negatives: Negatives per point.
+        radius: Largest distance of neighbours in (η, φ), for published pairs.
         cell_features: Whether cells are read and cluster shapes stored.
         unlabelled: Ignore truth and particles.
         progress: See `hepdata.progress.listen`.
@@ -86,8 +86,8 @@ def build_tracking(
             overwrite; see `hepdata.pipeline.build.build_dataset`.
 
     Raises:
-        InputError: Unusable events or arguments, or an output folder that is taken.
-        JobError: The disk, the memory or a worker gave up; the same call continues.
+        InputError: Unusable events or arguments, or an output folder that exists.
+        JobError: No space or memory left, or a worker died; the same call continues.
     """
     config = choose_tracking(
         preset,
@@ -135,20 +135,20 @@ def build_pileup(
     Args:
         files: A path, glob, folder or URL, or several.
         out: New folder of the dataset.
-        preset: "pileup-10k". Arguments below that are not given are those of the preset.
+        preset: "pileup-10k"; it provides the defaults of the arguments below.
         branches: "pf", "particle-flow-candidate", "eflow", "auto", or the path of a YAML map.
         max_events: At most this many events, in the order of the files.
         max_eta: Drop particles beyond this |η|.
         scored_pt: Neutral points above this pT in GeV are scored.
-        unlabelled: Build without labels, from a sample that need not have any.
-        step_size: Bytes that a worker reads at a time: sets the memory, not the result.
+        unlabelled: Build without labels, as needed for a sample without them.
+        step_size: Bytes that a worker reads at a time; changes the memory, not the result.
         progress: See `hepdata.progress.listen`.
         **options: Of every build: split, file_format, events_per_shard, workers, engine, scheduler, on_error,
             overwrite; see `hepdata.pipeline.build.build_dataset`.
 
     Raises:
-        InputError: Unusable files or arguments, or an output folder that is taken.
-        JobError: The disk, the memory or a worker gave up; the same call continues.
+        InputError: Unusable files or arguments, or an output folder that exists.
+        JobError: No space or memory left, or a worker died; the same call continues.
     """
     config = with_changes(
         preset,
@@ -181,14 +181,14 @@ def import_pyg(
     Args:
         folder: The files.
         out: New folder of the dataset.
-        trust: Read pickles that are more than tensors; such a file can run any program.
+        trust: Read pickles with other objects than tensors; such a file can run any program.
         progress: See `hepdata.progress.listen`.
         **options: Of every build: split, file_format, events_per_shard, workers, engine, scheduler, on_error,
             overwrite; see `hepdata.pipeline.build.build_dataset`.
 
     Raises:
-        InputError: Unusable files, or an output folder that is taken.
-        JobError: The disk, the memory or a worker gave up; the same call continues.
+        InputError: Unusable files, or an output folder that exists.
+        JobError: No space or memory left, or a worker died; the same call continues.
     """
     # Imported here: torch takes seconds.
     from hepdata.pipeline.pyg_source import PygSource

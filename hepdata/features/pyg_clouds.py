@@ -1,4 +1,4 @@
-"""From the tensors of a published cloud to ours: named columns along the curve, pairs as sorted lists.
+"""Published torch_geometric tensors to clouds: named columns along the curve, pairs as sorted lists.
 
 Axes: N points, E pairs.
 """
@@ -35,7 +35,7 @@ MAX_SCALED_RADIUS = 5.0
 
 
 def choose_schema(tensors: Mapping[str, NDArray[Any]]) -> Schema:
-    """The tracking schema with the columns that such files have."""
+    """The tracking schema, reduced to the columns of these files."""
     absent = {"hit_id", "volume_id", "layer_id", "module_id"}
     absent |= {ours for theirs, ours in LABELS.items() if theirs not in tensors}
     schema = TRACKING.without(frozenset(absent))
@@ -50,7 +50,7 @@ def make_cloud(
     """A cloud of the given schema.
 
     Args:
-        tensors: `x` (N, 14), `layer` (N,) and whatever labels and pairs there are.
+        tensors: `x` (N, 14), `layer` (N,), and optional labels and pairs.
         schema: As `choose_schema` made it of the first file.
         event_id: Event number.
         sector: φ sector.
@@ -111,11 +111,11 @@ def _pair_lists(
         )
     anchors, partners = pairs[:, pairs[0] != pairs[1]]
     is_same = (particle_id[anchors] == particle_id[partners]) & (particle_id[anchors] > 0)
-    place = np.empty(n, np.int64)
-    place[order] = np.arange(n)
+    position = np.empty(n, np.int64)
+    position[order] = np.arange(n)
     return (
-        _as_list(place[anchors[is_same]], place[partners[is_same]], n),
-        _as_list(place[anchors[~is_same]], place[partners[~is_same]], n),
+        _as_list(position[anchors[is_same]], position[partners[is_same]], n),
+        _as_list(position[anchors[~is_same]], position[partners[~is_same]], n),
     )
 
 
@@ -143,5 +143,5 @@ def _check_lengths(columns: Mapping[str, NDArray[Any]], where: str) -> None:
             where,
             found=f"tensors of different lengths {lengths}",
             expected="one value per point",
-            remedy="make the file again",
+            remedy="create the file again",
         )

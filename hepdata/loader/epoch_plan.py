@@ -1,7 +1,7 @@
-"""Which clouds make which batch: decided before anything is read.
+"""Which clouds are in which batch: decided before anything is read.
 
 An epoch is a permutation of the split, cut into steps and dealt to ranks. It depends on the seed, the epoch
-and the numbers below alone: any number of workers gives the same batches, and a run resumes by skipping.
+and the fields below only: any number of workers gives the same batches, and a run resumes by skipping.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class EpochPlan:
         batch_size: Clouds per batch and rank.
         shuffle: Whether the order changes with the epoch.
         seed: Of the shuffling.
-        buffer: How far a cloud may move from its place in the order of shards: the clouds of at most
-            this many consecutive places are in play at a time, so that files are read nearly in order.
+        buffer: Largest distance that shuffling moves a cloud in the order of shards, so that files are read
+            nearly in order.
         rank: Which part of every step this process gets.
         world_size: Processes that share the epoch.
         batch_points: Points per batch and rank, in place of `batch_size`: as many clouds as fit.
@@ -114,7 +114,7 @@ class EpochPlan:
             return random.permutation(self.n_clouds)
         shards = random.permutation(len(self.shard_rows))
         stream = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in shards])
-        # Sorting by place plus a random delay is a shuffle in which no cloud moves further than the buffer.
+        # Sorting by position plus a random delay moves no cloud further than the buffer.
         delay = random.random(len(stream)) * self.buffer
         return stream[np.argsort(np.arange(len(stream)) + delay, kind="stable")]
 

@@ -23,7 +23,7 @@ from hepdata.progress import Progress
 from hepdata.schema import Schema
 from hepdata.storage.columns import PAIR_NAMES, cloud_from
 from hepdata.storage.dataset.manifest import Manifest
-from hepdata.storage.location import Place
+from hepdata.storage.location import DatasetLocation
 from hepdata.storage.shard_reader import ShardReader, open_shard
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hepdata.loader.interop_pyg import PygDataset
     from hepdata.loader.stream import Loader
 
-# Open files per split: enough for any shuffle buffer, well below the usual limit of 1,024.
+# Open files per split: enough for a shuffle buffer, well below the usual limit of 1,024.
 MAX_OPEN_SHARDS = 64
 
 
@@ -46,7 +46,7 @@ class Split:
         schema: Columns, features and coordinates.
     """
 
-    def __init__(self, place: Place, manifest: Manifest, name: str) -> None:
+    def __init__(self, place: DatasetLocation, manifest: Manifest, name: str) -> None:
         self.place = place
         self.manifest = manifest
         self.name = name
@@ -198,7 +198,7 @@ class Split:
         scaled: bool = True,
         progress: Progress | None = None,
     ) -> int:
-        """Write a padded file as weaver and JetNet users know it; see `hepdata.loader.interop_padded`."""
+        """Write a padded file as weaver and JetNet use it; see `hepdata.loader.interop_padded`."""
         from hepdata.loader.interop_padded import export_padded
 
         return export_padded(self, Path(path), max_points, scaled=scaled, progress=progress)
@@ -210,20 +210,20 @@ class Split:
     def _reader(self, shard: int) -> ShardReader:
         with self._lock:
             if os.getpid() != self._process:
-                # HDF5 files that were open before a fork cannot be used after it.
+                # HDF5 files that were opened before a fork cannot be used after it.
                 self._readers, self._process = OrderedDict(), os.getpid()
             if shard not in self._readers:
                 self._readers[shard] = open_shard(self.place, self.manifest, self.shards[shard])
                 if len(self._readers) > MAX_OPEN_SHARDS:
-                    # Not closed by hand: another thread may be reading; the last reference closes the file.
+                    # Not closed here: another thread may be reading. The last reference closes the file.
                     self._readers.popitem(last=False)
             self._readers.move_to_end(shard)
             return self._readers[shard]
 
-    def __getstate__(self) -> tuple[Place, Manifest, str]:
+    def __getstate__(self) -> tuple[DatasetLocation, Manifest, str]:
         return self.place, self.manifest, self.name
 
-    def __setstate__(self, state: tuple[Place, Manifest, str]) -> None:
+    def __setstate__(self, state: tuple[DatasetLocation, Manifest, str]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     def __repr__(self) -> str:
@@ -242,7 +242,7 @@ _splits: weakref.WeakSet[Split] = weakref.WeakSet()
 
 
 def _renew_locks() -> None:
-    """A forked process has no thread that would release what another thread of its parent held."""
+    """Replace locks after a fork: a lock held by another thread would never be released in the child."""
     for split in _splits:
         split._lock = Lock()
 

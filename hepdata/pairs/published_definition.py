@@ -3,8 +3,8 @@
 In: η, φ and particle of N points; out: two pair lists. Neighbours are the at most K nearest within a radius
 in plain (η, φ), without periodic φ, made symmetric. Every hit of a particle with at least two hits is paired
 with the union of the neighbours of all hits of that particle, and with the particle's other hits; the list is
-then made symmetric. Which K neighbours the authors' search keeps depends on its order of visits; here they
-are the nearest.
+then made symmetric. Which K neighbours the authors' search keeps depends on the order of its search; here
+they are the nearest.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pair_published(
         phi: (N,) azimuth.
         particle_id: (N,) particle of each point, 0 for noise.
         n_negatives: K, the most neighbours that a point contributes.
-        radius: How far a neighbour may be.
+        radius: Largest distance of a neighbour.
     """
     n_points = len(particle_id)
     positives = pair_same_particle(particle_id)
@@ -49,7 +49,7 @@ def pair_published(
     near = sparse.csr_array(
         (np.ones(rows.n_pairs, dtype=np.bool_), rows.idx, rows.ptr), shape=(n_points,) * 2
     )
-    # (particles, N): everything near any hit of the particle, in either direction, but for its own hits
+    # (particles, N): everything near any hit of the particle, in either direction, except its own hits
     reached = (member @ near + (near @ member.T).T).tocoo()
     is_other = particle_k[reached.row] != particle_id[reached.col]
     reached = _as_matrix((reached.row[is_other], reached.col[is_other]), member.shape)
@@ -67,13 +67,13 @@ def _repeat_rows(
     ptr = np.zeros(n_rows + 1, dtype=np.int32)
     ptr[row + 1] = length
     np.cumsum(ptr, out=ptr)
-    # Place p of the result lies `p − ptr[row]` behind the beginning of its source row.
+    # Element p of the result is element `p − ptr[row]` of its source row.
     shift = np.repeat(matrix.indptr[source] - ptr[row], length)
     shift += np.arange(len(shift), dtype=shift.dtype)
     idx = matrix.indices[shift]
     return sparse.csr_array((np.ones(len(idx), dtype=np.bool_), idx, ptr), shape=(n_rows, matrix.shape[1]))
 
 
-def _as_matrix(places: tuple[NDArray[Any], NDArray[Any]], shape: tuple[int, int]) -> sparse.csr_array:
-    """A sparse matrix that is True at some places."""
-    return sparse.coo_array((np.ones(len(places[0]), dtype=np.bool_), places), shape=shape).tocsr()
+def _as_matrix(positions: tuple[NDArray[Any], NDArray[Any]], shape: tuple[int, int]) -> sparse.csr_array:
+    """A sparse matrix that is True at the given rows and columns."""
+    return sparse.coo_array((np.ones(len(positions[0]), dtype=np.bool_), positions), shape=shape).tocsr()

@@ -1,4 +1,4 @@
-"""One look for every picture: figure size, ink, and how a figure becomes a file.
+"""Common style of all pictures: figure size, colours, and writing of files.
 
 Figures are made without pyplot, so that drawing needs no display and keeps no global state.
 """
@@ -21,7 +21,7 @@ ACCENT = "#00798c"
 
 
 class Picture(Figure):
-    """A figure that a notebook shows, although pyplot does not know of it."""
+    """A figure that is shown in notebooks without pyplot."""
 
     def _repr_png_(self) -> bytes:
         sink = io.BytesIO()
@@ -73,7 +73,7 @@ def new_grid(
 
 
 def share_view(panels: Sequence[Axes]) -> None:
-    """Give all panels the axis limits of the first, so that points can be compared by place."""
+    """Give all panels the axis limits of the first, so that positions can be compared."""
     for panel in panels[1:]:
         panel.set_xlim(panels[0].get_xlim())
         panel.set_ylim(panels[0].get_ylim())

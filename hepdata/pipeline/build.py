@@ -25,7 +25,7 @@ from hepdata.storage.dataset.manifest import FileFormat, Manifest, ShardRecord, 
 from hepdata.storage.dataset.own_files import remove_own
 from hepdata.storage.dataset.replace import check_replaceable, replaced_of
 from hepdata.storage.dataset.upload import check_output, local_folder
-from hepdata.storage.location import open_place
+from hepdata.storage.location import open_location
 from hepdata.storage.parquet.writer import write_shard
 
 __all__ = [
@@ -47,7 +47,7 @@ class BuildSummary:
         out: The dataset's folder, or its URL.
         n_events: Events in the dataset.
         n_clouds: Clouds (events, or sectors of events).
-        clouds_by_split: The same for every split that the rule means to fill, empty ones too.
+        clouds_by_split: The same for every split of the rule, including empty ones.
         n_points: Points of all clouds.
         n_particles: Particles, counted in every cloud; None for a task without them.
         n_positives: Stored positive pairs.
@@ -105,13 +105,13 @@ def build_dataset(
 ) -> BuildSummary:
     """Build a dataset, or finish one that was begun; a build that is finished is left as it is.
 
-    The files depend on the source, the splits and `events_per_shard` only: neither the engine nor the number
-    of workers nor the number of attempts changes a byte.
+    The files depend on the source, the split rule and `events_per_shard` only, not on the engine, the number
+    of workers or the number of attempts.
 
     Args:
         source: Raw events and configuration.
-        out: Folder of the dataset; until it is whole, `out`.partial is in its place. Or an fsspec URL: then
-            the dataset is made in a temporary folder and copied there, the manifest last.
+        out: Folder of the dataset, which is built in `out`.partial and then renamed. Or an fsspec URL, to
+            which the dataset is uploaded from a temporary folder, the manifest last.
         split: Shares of train/valid/test, or event ids as in "train=0-799,valid=800-899,test=900-999".
         file_format: Of the data files.
         events_per_shard: Events of a data file; None chooses a number from that of all events.
@@ -119,13 +119,13 @@ def build_dataset(
         engine: "local" processes, or a "dask" cluster.
         scheduler: Address of a Dask scheduler; None starts one on this machine.
         on_error: "stop" at an event that cannot be used, or "skip" and record it.
-        overwrite: Replace a dataset, or unfinished build, of another configuration; the old dataset stays
-            until the new one is whole.
+        overwrite: Replace a dataset, or an unfinished build, of another configuration; the old dataset is
+            kept until the new one is complete.
         progress: Listener.
 
     Raises:
         InputError: Unusable input, or an output folder that is taken, or `overwrite` with a URL.
-        JobError: The disk, the memory or a worker gave up; the same call continues.
+        JobError: No space or memory left, or a worker died; the same call continues.
     """
     check_output(out, overwrite=overwrite)
     rule = SplitRule.parse(split) if isinstance(split, str) else split
@@ -146,7 +146,7 @@ def build_dataset(
     )
     with local_folder(out, listener, build=build.identity.fingerprint) as folder:
         summary = _finish_or_make(build, folder)
-    return summary if open_place(out).is_local else replace(summary, out=os.fspath(out))
+    return summary if open_location(out).is_local else replace(summary, out=os.fspath(out))
 
 
 @dataclass(frozen=True)
@@ -233,13 +233,13 @@ def _collect_records(
     records = [(job, notes[job.plan.name].record) for job in jobs]
     filled = [record for _, record in records if record.rows]
     if not filled:
-        # Nothing to continue from: the same command would find the same.
+        # Nothing to continue from: the same command would give the same result.
         remove_own(jobs[0].staging)
         raise _nothing_usable([entry for job in jobs for entry in notes[job.plan.name].skipped])
     splits: dict[str, list[ShardRecord]] = {}
     for job, record in records:
         if not record.rows and record.has_pairs != filled[0].has_pairs:
-            # An empty shard could not know; all files of a dataset have the same columns.
+            # An empty shard had no cloud to take this from; all files of a dataset have the same columns.
             record = write_shard(job.staging / record.name, [], source.schema, has_pairs=filled[0].has_pairs)
         splits.setdefault(job.plan.split, []).append(record)
     return splits

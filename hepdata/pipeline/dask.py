@@ -1,6 +1,6 @@
-"""The same build on a Dask cluster, for Slurm, HTCondor and Kubernetes.
+"""Builds on a Dask cluster, for Slurm, HTCondor and Kubernetes.
 
-In: shard jobs; out: their notes. A shard whose worker dies is given to another one by the scheduler.
+In: shard jobs; out: their notes. If a worker dies, the scheduler gives its shard to another one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class DaskCluster:
     """Workers of a Dask cluster.
 
     Args:
-        workers: Processes of the cluster that is started where no scheduler is given.
+        workers: Processes of the cluster that is started if no scheduler is given.
         scheduler: Address of a running scheduler, e.g. "tcp://node1:8786", or the path of its scheduler file.
     """
 
@@ -33,7 +33,7 @@ class DaskCluster:
 
         Raises:
             InputError: Dask is not installed, or no scheduler answers.
-            JobError: A shard killed worker after worker, or the scheduler went away.
+            JobError: A shard killed several workers, or the scheduler stopped answering.
         """
         try:
             from distributed import as_completed
@@ -62,7 +62,7 @@ class DaskCluster:
             return Client(cluster), cluster  # type: ignore[no-untyped-call]
         try:
             if self.scheduler.endswith(".json"):
-                # Dask itself would wait without end for a file that is not there.
+                # Dask would wait forever for a missing file.
                 Path(self.scheduler).stat()
                 return Client(scheduler_file=self.scheduler, timeout=5), None  # type: ignore[no-untyped-call]
             return Client(self.scheduler, timeout=5), None  # type: ignore[no-untyped-call]
@@ -71,7 +71,7 @@ class DaskCluster:
                 "`scheduler`",
                 found=f"no answer from {self.scheduler!r}",
                 expected="the address of a running Dask scheduler, like tcp://host:8786",
-                remedy="start one with `dask scheduler`, or leave the option out for one on this machine",
+                remedy="start one with `dask scheduler`, or omit `scheduler` to start one on this machine",
             ) from error
 
 
@@ -88,7 +88,7 @@ def _result(future: Any, job: ShardJob) -> ShardNote:
             raise
         raise JobError(
             job.staging / job.plan.name,
-            found=f"a Dask cluster that gave up on it ({type(error).__name__})",
+            found=f"a Dask cluster that failed to build it ({type(error).__name__})",
             expected="workers that live long enough to write a shard",
             remedy="look at the workers' memory and logs, then run the same command again: it continues",
         ) from error

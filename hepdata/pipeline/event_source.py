@@ -1,4 +1,4 @@
-"""The seam between a task's raw files and the build: what an event source offers."""
+"""The interface between the raw files of a task and the build: what an event source provides."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class EventSource(Protocol):
     def read_clouds(
         self, events: Sequence[EventRef]
     ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
-        """For each event in order its clouds, or the reason why there are none."""
+        """For each event in order its clouds, or the error that prevents them."""
 
     def list_events(self) -> list[EventRef]:
-        """All events in event-id order, without reading them."""
+        """All events in order of their ids, without reading them."""
 
     def list_files(self, progress: Progress | None = None) -> list[SourceFile]:
-        """Every raw file with its size and checksum; `progress` is told where that takes long."""
+        """Every raw file with its size and checksum; `progress` is told if that takes long."""
 
     def describe(self) -> dict[str, object]:
-        """The full configuration as JSON values: two sources with the same one make the same clouds."""
+        """The full configuration as JSON values: the same configuration gives the same clouds."""

@@ -35,7 +35,7 @@ DEFAULT_STEP_BYTES = 64_000_000
 _MEGABYTE = 1_000_000
 # Particles converted at a time: few enough for the cache of one core, and small events are grouped.
 _POINTS_AT_A_TIME = 1 << 16
-# Bytes of input whose checksum takes long enough to be watched.
+# Bytes of input above which computing the checksum shows a progress bar.
 _LARGE = 256 * _MEGABYTE
 
 
@@ -84,13 +84,13 @@ class PileupSource:
         max_events: int | None = None,
         progress: Progress | None = None,
     ) -> PileupSource:
-        """Find the files, choose the branches, and make sure that labels can be had.
+        """Find the files, choose the branches, and check that labels are available.
 
         Args:
             inputs: Paths, globs, folders or URLs.
             config: What to make of them.
-            max_events: At most so many events, in the order of the files.
-            progress: Listener: a tree of a thousand branches takes a second to open.
+            max_events: At most this many events, in the order of the files.
+            progress: Listener, since a tree of a thousand branches takes a second to open.
 
         Raises:
             InputError: A file cannot be used, or the sample cannot be labelled.
@@ -124,11 +124,11 @@ class PileupSource:
         return [EventRef(number, str(name)) for number, name in enumerate(names)]
 
     def choose_workers(self) -> int:
-        """How many processes the files are worth, where nobody says."""
+        """The default number of processes for these files."""
         return choose_workers(self._measure())
 
     def _measure(self) -> int:
-        """Bytes of all files, those of a server that does not tell left out."""
+        """Total size in bytes, without files whose server does not report a size."""
         return sum(size_of(file) for file in self.files)
 
     def list_files(self, progress: Progress | None = None) -> list[SourceFile]:
@@ -183,7 +183,7 @@ class PileupSource:
                 file, self.branches, labelled=self.config.is_labelled, step_bytes=self.config.step_bytes
             )
         except HeptError as error:
-            # The file went away or was damaged since the build began.
+            # The file was removed or damaged after the build began.
             yield from ((event, error) for event in events)
             return
         tables = stream.read(run[0].event_id - base, run[-1].event_id - base + 1)
@@ -239,7 +239,7 @@ def with_changes(
     is_labelled: bool = True,
     step_bytes: int | None = None,
 ) -> PileupConfig:
-    """A preset with single settings replaced, None meaning: as in the preset.
+    """A preset with single settings replaced; None keeps that of the preset.
 
     Raises:
         InputError: No such preset.

@@ -1,4 +1,4 @@
-"""torch_geometric files as a source of events ; importing this imports torch."""
+"""torch_geometric files as a source of events; importing this imports torch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PygSource:
 
     @classmethod
     def open(cls, folder: Path, trust: bool) -> PygSource:
-        """List the clouds and look at the first, which says which columns there are."""
+        """List the clouds, and take the columns from the first."""
         clouds = tuple(list_clouds(folder, trust=trust))
         return cls(clouds, choose_schema(read_tensors(clouds[0], trust=trust)), trust)
 

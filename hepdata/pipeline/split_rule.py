@@ -1,7 +1,7 @@
 """Which events go to training, validation and test, and into which shard.
 
-In: the events of a source in order; out: shards, each a run of consecutive events of one split. Nothing here
-depends on the number of workers, so neither do the files.
+In: the events of a source in order; out: shards, each a run of consecutive events of one split. The result is
+independent of the number of workers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hepdata.errors import InputError
 from hepdata.pipeline.event_source import EventRef
 from hepdata.storage.dataset.names import SPLITS, name_shard
 
-# Enough shards to keep workers busy and to lose little when a build is stopped, few enough to handle.
+# Enough shards to keep workers busy and to lose little when a build is stopped, but few files.
 SHARDS_PER_SPLIT = 16
 MAX_EVENTS_PER_SHARD = 32
 
@@ -25,8 +25,8 @@ class SplitRule:
 
     Attributes:
         shares: Relative sizes of train, valid and test.
-        ranges: (split, first id, last id), inclusive; where given, they decide instead of the shares, and an
-            event in none of them is left out.
+        ranges: (split, first id, last id), inclusive; if given, they replace the shares, and events outside
+            of all ranges are left out.
     """
 
     shares: tuple[float, float, float] = (80.0, 10.0, 10.0)
@@ -80,7 +80,7 @@ class SplitRule:
         return divided
 
     def wanted(self) -> list[str]:
-        """Splits that the rule means to fill, in order."""
+        """Splits that the rule names, in order."""
         if self.ranges:
             named = {split for split, _, _ in self.ranges}
             return [split for split in SPLITS if split in named]
@@ -98,7 +98,7 @@ class SplitRule:
         for split in (2, 1):
             if self.shares[split] > 0 and n_events >= 3:
                 sizes[split] = max(1, sizes[split])
-        # What rounding leaves over goes to the largest share, in the usual case the training split.
+        # The remainder of rounding goes to the largest share, usually the training split.
         largest = self.shares.index(max(self.shares))
         sizes[largest] = n_events - sum(size for split, size in enumerate(sizes) if split != largest)
         ends = [sizes[0], sizes[0] + sizes[1], n_events]
@@ -125,7 +125,7 @@ class SplitRule:
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """One file to be written: the unit of work, and of resuming."""
+    """One file to be written: the unit of work and of resuming."""
 
     split: str
     name: str
@@ -137,7 +137,7 @@ def plan_shards(divided: dict[str, list[EventRef]], events_per_shard: int | None
 
     Args:
         divided: Events of every split.
-        events_per_shard: Fixed size; where None, it is chosen from the number of events.
+        events_per_shard: Fixed size; None chooses it from the number of events.
     """
     plans = []
     for split, events in divided.items():

@@ -1,6 +1,6 @@
-"""The folder beside the output in which a build grows: `OUT.partial`.
+"""The staging folder of a build, `OUT.partial`, next to the output.
 
-It remembers which build it belongs to, so that only the same command can continue it.
+It stores the fingerprint of the build, so that only the same command can continue it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hepdata.storage.dataset.own_files import check_own, mark_folder, read_mark,
 
 
 def staging_of(out: Path) -> Path:
-    """Where the build of `out` grows."""
+    """The staging folder of `out`."""
     return out.with_name(f"{out.name}.partial")
 
 

@@ -1,4 +1,4 @@
-"""What to make of TrackML events: a preset and single changes enter, a configuration leaves."""
+"""The configuration of a tracking build: a preset with changes of single settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def choose_tracking(
     radius: float | None = None,
     cell_features: bool = True,
 ) -> TrackingConfig:
-    """A preset with single settings replaced, None meaning: as in the preset.
+    """A preset with single settings replaced; None keeps that of the preset.
 
     See `hepdata.build_tracking` for the arguments.
 
@@ -53,7 +53,7 @@ def _choose_sectors(choice: CloudChoice, n_sectors: int | None, overlap: float |
             raise InputError(
                 "`sectors`",
                 found="2",
-                expected="1 or at least 3: half circles have no edges with a slope",
+                expected="1 or at least 3: the edges of half circles have no slope",
                 remedy="give another number of sectors",
             )
         # The published edges belong to the published ten sectors; any other number gets exact ones.
@@ -64,7 +64,7 @@ def _choose_sectors(choice: CloudChoice, n_sectors: int | None, overlap: float |
                 "`sector_overlap`",
                 found=str(overlap),
                 expected="a factor from 1 (no overlap) to 10",
-                remedy="give such a factor",
+                remedy="give a factor in this range",
             )
         sectors = replace(sectors, overlap=overlap)
     return sectors
@@ -82,7 +82,7 @@ def _choose_pairs(
             "`radius`",
             found=f"{radius} with `pairs={definition!r}`",
             expected="a positive number, with `pairs='published'`",
-            remedy="leave it out: the paper's negatives are the nearest, however far",
+            remedy="omit it: the paper's negatives are the nearest points at any distance",
         )
     return PairChoice(
         definition, n_negatives or choice.n_negatives, choice.radius if radius is None else radius
@@ -90,7 +90,7 @@ def _choose_pairs(
 
 
 def parse_events(events: str | range | None) -> tuple[int | None, int | None]:
-    """First and last event id of a range, None where it is open.
+    """First and last event id of a range; None where it is open.
 
     Raises:
         InputError: Not a range of event ids.
@@ -131,6 +131,6 @@ def check_truth(config: TrackingConfig, pairs: str | None, noise: bool | None, m
         raise InputError(
             asked[0],
             found="events without truth",
-            expected="truth and particles files, which say what belongs together",
+            expected="truth and particles files",
             remedy=f"leave {asked[0]} out to build an unlabelled dataset",
         )

@@ -1,6 +1,6 @@
-"""TrackML events as a source of clouds: reader, features and pairs in a row.
+"""TrackML events as a source of clouds: reader, features and pairs in sequence.
 
-In: a folder or zip of events, and a configuration; out: what `hepdata.pipeline.build.build_dataset` asks for.
+In: a folder or zip of events, and a configuration; out: an `EventSource`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PairChoice:
     Attributes:
         definition: "paper", "published" (what the authors' files hold) or "none".
         n_negatives: Negatives of a point ("paper"), most neighbours of a point ("published").
-        radius: How far a neighbour may be in (η, φ); "published" only.
+        radius: Largest distance of a neighbour in (η, φ); "published" only.
     """
 
     definition: PairDefinition = "paper"
@@ -75,7 +75,7 @@ class TrackingSource:
         root: Folder or zip of the sample.
         events: The chosen events and their files.
         detectors: The detectors file, where one is needed.
-        detector: Its modules, read once: all workers see the same.
+        detector: Its modules, read once for all workers.
         config: What to make.
     """
 
@@ -158,7 +158,7 @@ def open_tracking(
     Args:
         raw: Folder or zip of events.
         config: What to make.
-        detectors: Modules file; where not given, the one beside the events.
+        detectors: Modules file; by default the one next to the events.
         first_event: Lowest event id to take.
         last_event: Highest event id to take, inclusive.
         max_events: Take at most this many, lowest ids first.
@@ -167,7 +167,7 @@ def open_tracking(
     Raises:
         InputError: No event is left, or the detectors file is needed and missing or wrong.
     """
-    # Workers of a cluster have other working folders.
+    # Workers of a cluster have other working directories.
     raw = raw.absolute()
     detectors = detectors.absolute() if detectors is not None else None
     events = [

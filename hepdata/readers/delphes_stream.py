@@ -100,7 +100,7 @@ def _choose_range(borders: list[int], at: int, stop: int, most: int) -> tuple[in
     fitting = [border for border in borders[after:] if border <= begin + most]
     if fitting:
         return begin, next((border for border in fitting if border >= stop), fitting[-1])
-    # One basket is larger than a step: read what is asked for, up to a step.
+    # One basket is larger than a step: read only the requested entries, up to a step.
     return at, min(stop, at + most)
 
 

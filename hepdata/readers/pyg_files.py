@@ -27,13 +27,13 @@ FILE_NAME = re.compile(r"data(\d+)_s(\d+)\.pt")
 
 @dataclass(frozen=True)
 class StoredCloud:
-    """Where one cloud lies.
+    """The location of one cloud.
 
     Attributes:
         path: The file.
         event_id: Event number, from the file's name or content.
         sector: φ sector, likewise.
-        position: Place in a file of many clouds, None in a file of one.
+        position: Index in a file of many clouds; None for a file of one.
     """
 
     path: str
@@ -71,7 +71,7 @@ def list_clouds(folder: Path, *, trust: bool = False) -> list[StoredCloud]:
                 second.path,
                 found=f"event {second.event_id}, sector {second.sector}, which is in {first.path} too",
                 expected="every cloud once",
-                remedy="import the folders of whole files and of single clouds apart",
+                remedy="import folders of single clouds and files of many clouds separately",
             )
     return clouds
 
@@ -127,7 +127,7 @@ def _as_mapping(path: str, content: Any) -> dict[str, torch.Tensor]:
     return {str(name): value for name, value in fields.items() if isinstance(value, torch.Tensor)}
 
 
-# The last file is kept: one of many clouds is opened once, and its tensors stay on the disk until used.
+# Caches the last file: a file of many clouds is opened once, and memory-mapped.
 @lru_cache(maxsize=1)
 def _load(path: str, trust: bool) -> Any:
     try:
@@ -138,7 +138,7 @@ def _load(path: str, trust: bool) -> Any:
             raise _unreadable(path, error) from error
         raise InputError(
             path,
-            found="a pickle that is more than tensors",
+            found="a pickle with other objects than tensors",
             expected="tensors and torch_geometric Data only",
             remedy="add `trust=True` if you know who made the file: reading it can run any program",
         ) from error
@@ -159,7 +159,7 @@ def _unreadable(path: str, error: Exception) -> InputError:
 
 
 def _can_map(path: str) -> bool:
-    """Files of torch before 1.6 are no zip files and cannot be mapped."""
+    """Whether torch can memory-map the file: only zip files, which torch writes since version 1.6."""
     with contextlib.suppress(OSError), Path(path).open("rb") as file:
         return file.read(4) == b"PK\x03\x04"
     return False
@@ -167,7 +167,7 @@ def _can_map(path: str) -> bool:
 
 def _known_classes() -> list[Any]:
     """Harmless classes that published files contain besides tensors."""
-    # What numpy's arrays name in their pickles, under the two names that its versions have for it.
+    # The function that pickles of arrays refer to; its module has two names in different numpy versions.
     reconstruct = np.empty(0).__reduce__()[0]
     known: list[Any] = [
         np.ndarray,

@@ -52,7 +52,7 @@ class Particles:
 
 
 def collide(n_particles: int, rng: np.random.Generator) -> Particles:
-    """Draw at least about `n_particles` charged particles from as many vertices as it takes."""
+    """Draw about `n_particles` charged particles or more, from as many vertices as needed."""
     # Small events still have several vertices; large ones about as many particles in each as at the LHC.
     mean = max(min(45.0, max(5.0, n_particles / 8)), n_particles / _MAX_VERTICES)
     n_vertices = int(np.ceil(n_particles / mean)) + 2
@@ -60,7 +60,7 @@ def collide(n_particles: int, rng: np.random.Generator) -> Particles:
     vertices = rng.normal(size=(n_vertices, 3)) * (BEAM_WIDTH, BEAM_WIDTH, BEAM_LENGTH)
     vertex = np.repeat(np.arange(n_vertices), multiplicity)
     number = np.arange(len(vertex)) - np.repeat(np.cumsum(multiplicity) - multiplicity, multiplicity)
-    # Vertices are numbered from 2, so that every particle_id lies beyond the whole numbers of a float64.
+    # Vertices are numbered from 2: then every particle_id exceeds the exact integers of a float64.
     barcode = ((vertex.astype(np.int64) + 2) << 52) | ((number.astype(np.int64) + 1) << 24)
     momentum = _draw_momenta(len(vertex), rng)
     decays = rng.random(len(vertex)) < DECAY_SHARE

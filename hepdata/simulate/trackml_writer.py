@@ -2,7 +2,7 @@
 
 In: `SimulatedEvent` and `Detector`. Out: `event#########-{hits,cells,particles,truth}.csv[.gz]` and
 `detectors.csv[.gz]`. Numbers have six significant digits, as there. Every file is written under a hidden name
-and then renamed, an event's hits last: whoever sees an event's hits finds all of it, even after a killed run.
+and then renamed, an event's hits last: an event with a hits file is complete, even after a killed run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIRST_EVENT = 1000
 MAX_EVENT = 999_999_999  # nine digits in the file names
 
 _EVENT_FILE = re.compile(r"event\d{9}-(hits|cells|particles|truth)\.csv(\.gz)?")
-_GZIP_LEVEL = 1  # CSV of numbers: higher levels cost seconds and win little
+_GZIP_LEVEL = 1  # higher levels take seconds longer and save little
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ def simulate_files(
     """Simulate events `first_event`, `first_event` + 1, … into the folder `out`.
 
     Args:
-        out: A folder, made if need be. It may hold files of the same names, which are replaced, but no
-            others of a TrackML dataset: a later build would mix the events of two simulations.
+        out: A folder, created if necessary. Files of the same names are replaced; other files of a TrackML
+            dataset are refused, because a later build would mix the events of two simulations.
         n_events: How many.
         hits_per_event: About how many hits in each, noise included.
-        seed: The same seed gives the same bytes; an event does not depend on how many are asked for.
+        seed: The same seed gives the same bytes; an event does not depend on the number of events.
         first_event: Number of the first event.
         compress: Write `.csv.gz`.
         detector: The standard one unless given.
@@ -118,7 +118,7 @@ def simulate_files(
         raise JobError(
             out,
             found=f"a file that cannot be written ({error.strerror})",
-            expected="a writable folder with room for the events",
+            expected="a writable folder with enough space for the events",
             remedy="free space or choose another folder, then run the same command again",
         ) from error
     finally:
@@ -161,7 +161,7 @@ def describe_detector(detector: Detector) -> Table:
 
 
 def round_significant(values: FloatArray, digits: int = 6) -> FloatArray:
-    """The doubles nearest to `values` written with so many significant digits; below 1e-12 is zero.
+    """`values` rounded to this many significant digits; below 1e-12 they become zero.
 
     >>> round_significant(np.array([-126.74749, 1.23456789e-5])).tolist()
     [-126.747, 1.23457e-05]
@@ -170,7 +170,7 @@ def round_significant(values: FloatArray, digits: int = 6) -> FloatArray:
     with np.errstate(divide="ignore"):
         exponent = np.floor(np.log10(np.abs(values)))
     shift = digits - 1 - np.where(np.isfinite(exponent), exponent, 0.0)
-    # Only a division by an exact power of ten rounds rightly; they are exact from 10⁰ to 10²².
+    # Division by an exact power of ten rounds correctly; powers from 10⁰ to 10²² are exact.
     up, down = 10.0 ** np.maximum(shift, 0), 10.0 ** np.maximum(-shift, 0)
     rounded: FloatArray = np.rint(values * up / down) / up * down + 0.0  # + 0.0: no negative zero
     return rounded
@@ -243,7 +243,7 @@ def _make_folder(out: Path) -> None:
     except OSError as error:
         raise InputError(
             out,
-            found=f"a place where no folder can be made ({error.strerror})",
+            found=f"a path where no folder can be created ({error.strerror})",
             expected="a writable folder",
             remedy="choose another folder",
         ) from error
@@ -253,6 +253,6 @@ def _refuse(out: Path, found: str) -> None:
     raise InputError(
         out,
         found=found,
-        expected="an empty folder, or events that this very command would replace",
+        expected="an empty folder, or events that this command would replace",
         remedy="choose another folder or remove the old events",
     )

@@ -1,6 +1,6 @@
-"""Where a dataset lies: a local folder or an fsspec URL, read by name.
+"""The location of a dataset: a local folder or an fsspec URL, whose files are read by name.
 
-Small and picklable, so that a dataset travels to worker processes as its address.
+Small and picklable, so that it can be sent to worker processes instead of open files.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from hepdata.errors import InputError
 
 
 @dataclass(frozen=True)
-class Place:
-    """A folder of files.
+class DatasetLocation:
+    """A folder of files, local or remote.
 
     Attributes:
-        location: Local path or fsspec URL, without a slash at the end.
+        location: Local path or fsspec URL, without a trailing slash.
     """
 
     location: str
 
     @property
     def is_local(self) -> bool:
-        """Whether the operating system can open its files."""
+        """Whether its files are opened by the operating system, not through fsspec."""
         return not is_url(self.location)
 
     def name_of(self, name: str) -> str:
@@ -45,19 +45,19 @@ class Place:
         return system.open(path, "rb")
 
     def read_bytes(self, name: str, *, limit: int) -> bytes:
-        """A whole small file.
+        """The content of a small file.
 
         Args:
             name: Of the file.
-            limit: Bytes that it has at most.
+            limit: Largest accepted size in bytes.
 
         Raises:
-            InputError: No such dataset, no way to read it, or a file that is too large or never ends.
+            InputError: No such dataset, an unreadable location, or a file that is too large or endless.
         """
         if self.is_local and Path(self.location, name).exists() and not Path(self.location, name).is_file():
             raise InputError(
                 self.name_of(name),
-                found="something that is no file",
+                found="something that is not a file",
                 expected="a dataset folder made by hept-data build",
                 remedy="check the path, or build the dataset first",
             )
@@ -74,27 +74,27 @@ class Place:
         except (OSError, ValueError, ImportError) as error:
             raise InputError(
                 self.location,
-                found=f"an address that cannot be read ({error})",
+                found=f"a location that cannot be read ({error})",
                 expected="a dataset folder, or its URL",
-                remedy="check address and permissions; a URL may need a package of its own for fsspec",
+                remedy="check path and permissions; some kinds of URLs need another package for fsspec",
             ) from error
         if len(content) > limit:
             raise InputError(
                 self.name_of(name),
                 found=f"more than {limit:,} bytes",
                 expected=f"a {name} as hept-data writes it",
-                remedy="copy the file again from where it came, or build the dataset again",
+                remedy="copy the file again from its source, or build the dataset again",
             )
         return content
 
 
 def is_url(location: str | os.PathLike[str]) -> bool:
-    """Whether a location goes through fsspec instead of the operating system."""
+    """Whether a location is a URL, which is opened through fsspec."""
     text = os.fspath(location)
     return "://" in text or "::" in text
 
 
-def open_place(location: str | os.PathLike[str]) -> Place:
-    """The place that a user named; `file://` URLs are local folders."""
+def open_location(location: str | os.PathLike[str]) -> DatasetLocation:
+    """The location that a user gave; `file://` URLs are local folders."""
     text = os.fspath(location).removeprefix("file://")
-    return Place(text.rstrip("/") or "/")
+    return DatasetLocation(text.rstrip("/") or "/")

@@ -1,4 +1,4 @@
-"""What a reader of one shard offers, whatever its format."""
+"""Read the shards of a dataset in either format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hepdata.errors import InputError
 from hepdata.schema import Column
 from hepdata.storage.columns import cloud_from, list_columns
 from hepdata.storage.dataset.manifest import Manifest, ShardRecord
-from hepdata.storage.location import Place
+from hepdata.storage.location import DatasetLocation
 
 ROW_DTYPE = np.dtype([("event_id", "<i8"), ("sector", "<i4"), ("n_points", "<i4")])
 
@@ -28,21 +28,21 @@ class ShardReader(Protocol):
     rows: NDArray[Any]
 
     def read(self, row: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """The named arrays of one cloud; only their bytes are read and checked.
+        """The named arrays of one cloud; only these are read and checked.
 
         Args:
             row: Which cloud.
             names: Columns and pair lists.
 
         Raises:
-            InputError: The bytes are not those that were written.
+            InputError: The bytes are damaged.
         """
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
-def open_shard(place: Place, manifest: Manifest, shard: ShardRecord) -> ShardReader:
+def open_shard(place: DatasetLocation, manifest: Manifest, shard: ShardRecord) -> ShardReader:
     """Open one file of a dataset.
 
     Raises:
@@ -58,7 +58,9 @@ def open_shard(place: Place, manifest: Manifest, shard: ShardRecord) -> ShardRea
     return ParquetShard(place, shard, columns)
 
 
-def read_shards(place: Place, manifest: Manifest, shards: Iterable[ShardRecord]) -> Iterator[PointCloud]:
+def read_shards(
+    place: DatasetLocation, manifest: Manifest, shards: Iterable[ShardRecord]
+) -> Iterator[PointCloud]:
     """The clouds of some files, in order, one in memory at a time.
 
     Raises:
@@ -78,7 +80,7 @@ def read_shards(place: Place, manifest: Manifest, shards: Iterable[ShardRecord])
 
 
 def damaged(where: str, found: str) -> InputError:
-    """The error for bytes that are not those that were written."""
+    """The error for damaged bytes."""
     return InputError(
         where,
         found=found,
@@ -88,7 +90,7 @@ def damaged(where: str, found: str) -> InputError:
 
 
 def missing(where: str) -> InputError:
-    """The error for a shard that the manifest names and the folder lacks."""
+    """The error for a shard that the manifest lists and the folder lacks."""
     return InputError(
         where,
         found="no such file",

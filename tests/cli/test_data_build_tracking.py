@@ -176,7 +176,7 @@ def set_value(column, value):
 
 
 BAD_EVENTS = {
-    "truncated gzip": (cut_gzip, "cut or damaged"),
+    "truncated gzip": (cut_gzip, "truncated or damaged"),
     "missing part": (lambda folder: (folder / "event000001002-cells.csv").unlink(), "no cells file"),
     "missing column": (rewrite("hits", lambda table: table.drop(columns="z")), "no column 'z'"),
     "extra column": (rewrite("hits", lambda table: table.assign(w=1)), "an unknown column 'w'"),

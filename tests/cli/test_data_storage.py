@@ -174,7 +174,7 @@ def test_outputs_are_urls_to_the_commands_too(tmp_path, make_dataset, monkeypatc
     assert len(hepdata.open_dataset("memory://commands/b")) == 8
     code, _, error = hept_data("convert", tmp_path / "a", "nonsense://bucket/b")
     assert (code, error.count("\n")) == (2, 1)
-    assert "nonsense://bucket/b: found an address that cannot be used" in error
+    assert "nonsense://bucket/b: found a location that cannot be used" in error
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 

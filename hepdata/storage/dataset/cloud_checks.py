@@ -1,4 +1,4 @@
-"""What must hold inside one cloud, whatever made it: each function yields problems and what to do about them.
+"""Checks of one cloud: each function yields problems and what to do about them.
 
 Axes: N points, E pairs.
 """
@@ -12,19 +12,19 @@ import numpy as np
 from hepdata.cloud import PairList, PointCloud
 from hepdata.schema import Column
 
-# Nothing is measured beyond: η = 20 is 4e-9 rad from the beam.
+# No detector measures beyond: η = 20 is 4e-9 rad from the beam.
 MAX_ABS_ETA = 20.0
 REBUILD = "build the dataset again from its source"
 Problem = tuple[str, str]
 
 
 def check_cloud(cloud: PointCloud, n_points: int, columns: Sequence[Column] = ()) -> Iterator[Problem]:
-    """Everything that can be told from the cloud alone.
+    """Check everything that the cloud alone shows.
 
     Args:
         cloud: As read.
-        n_points: What the index says it has.
-        columns: What the schema says of its columns.
+        n_points: Number of points according to the index.
+        columns: Its columns according to the schema.
 
     Yields:
         Problem and remedy.
@@ -49,7 +49,7 @@ def _check_numbers(cloud: PointCloud) -> Iterator[Problem]:
             n_bad = int((~np.isfinite(values)).sum())
             yield (
                 f"{n_bad} values of {name} are NaN or infinite",
-                f"mend the source or drop these points; {REBUILD}",
+                f"repair the source or drop these points; {REBUILD}",
             )
     if "phi" in cloud.columns and (np.abs(cloud.phi) > np.float32(np.pi)).any():
         worst = float(np.abs(cloud.phi).max())

@@ -1,4 +1,4 @@
-"""From one format or version to another, cloud by cloud: nothing is lost, memory does not grow."""
+"""Lossless conversion between formats and versions, with one cloud in memory at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hepdata.storage.dataset.manifest import (
 from hepdata.storage.dataset.names import name_shard
 from hepdata.storage.dataset.upload import local_folder
 from hepdata.storage.hdf5.writer import Compression, split_to_hdf5
-from hepdata.storage.location import open_place
+from hepdata.storage.location import open_location
 from hepdata.storage.parquet.writer import write_shard
 from hepdata.storage.shard_reader import read_shards
 
@@ -50,7 +50,7 @@ def convert_dataset(
         InputError: No dataset, or one that has this format and version, or `out` exists or is being written.
         JobError: The disk refuses.
     """
-    place = open_place(source)
+    place = open_location(source)
     manifest = Manifest.read(source)
     if (manifest.file_format, manifest.format_version) == (file_format, FORMAT_VERSION):
         raise InputError(

@@ -1,4 +1,4 @@
-"""The last step of making a dataset: a staging folder of shards becomes the dataset, whole or not at all."""
+"""The last step of making a dataset: a staging folder of shards becomes the dataset, atomically."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hepdata.storage.dataset.names import MANIFEST_NAME, MARK
 from hepdata.storage.dataset.own_files import mark_folder, refuse_foreign, remove_own
 from hepdata.storage.dataset.replace import check_replaceable, swap
 from hepdata.storage.hdf5.writer import split_to_hdf5
-from hepdata.storage.location import open_place
+from hepdata.storage.location import open_location
 from hepdata.storage.shard_reader import read_shards
 
 
@@ -50,10 +50,10 @@ def finish_dataset(
         sources: Raw files.
         skipped: Events left out, with their reasons.
         file_format: "hdf5" turns the shards of each split into one HDF5 file.
-        is_replaced: Whether a dataset at `out` makes room for the new one.
+        is_replaced: Whether an existing dataset at `out` is replaced.
 
     Raises:
-        InputError: A shard is missing, shards disagree about pairs, or `out` is taken.
+        InputError: A shard is missing, only some shards have pairs, or `out` exists.
         JobError: The disk refuses.
     """
     _check_shards(staging, splits)
@@ -80,7 +80,7 @@ def publish(staging: Path, out: Path, manifest: Manifest, *, is_replaced: bool =
         staging: The folder; what is not part of the dataset is removed.
         out: The dataset's folder, which must not exist or be empty, unless `is_replaced`.
         manifest: Of the dataset.
-        is_replaced: Whether a dataset at `out` makes room for the new one.
+        is_replaced: Whether an existing dataset at `out` is replaced.
 
     Raises:
         InputError: One of the folders holds something that this program did not write.
@@ -104,17 +104,17 @@ def publish(staging: Path, out: Path, manifest: Manifest, *, is_replaced: bool =
 
 
 def sweep_mark(out: Path) -> None:
-    """Remove the mark of an unfinished dataset from a finished one: a kill may have left it."""
+    """Remove the mark of an unfinished dataset, which a killed build may have left in a finished one."""
     with suppress(OSError):
         (out / MARK).unlink(missing_ok=True)
 
 
 @contextmanager
 def fresh_staging(out: Path) -> Iterator[Path]:
-    """An empty folder beside `out` for work that is not resumed; it is gone afterwards, whatever happens.
+    """An empty folder next to `out` for work that is not resumed; it is always removed afterwards.
 
     Raises:
-        InputError: Something that this program did not write is in its place.
+        InputError: The folder exists and holds something that this program did not write.
         JobError: The disk refuses.
     """
     staging = out.with_name(f".{out.name}.new")
@@ -135,7 +135,7 @@ def _as_hdf5(
     staging: Path, splits: Mapping[str, Sequence[ShardRecord]], schema: Schema
 ) -> dict[str, list[ShardRecord]]:
     parquet = make_manifest(schema=schema, file_format="parquet", splits=splits, configuration={})
-    place = open_place(staging)
+    place = open_location(staging)
     return {
         split: split_to_hdf5(staging, split, read_shards(place, parquet, shards), schema, shards)
         for split, shards in splits.items()

@@ -1,4 +1,4 @@
-"""One builder per folder: a lock file that the operating system releases when its holder dies."""
+"""One writer per folder: a lock file that the operating system releases when its owner dies."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hepdata.storage.dataset.replace import check_replaceable, recover
 
 @contextmanager
 def lock_output(out: Path, *, is_replaced: bool = False) -> Iterator[None]:
-    """Hold the right to make `out` while the block runs; a replacement that was killed is finished or undone.
+    """Hold the lock of `out` while the block runs; first finish or undo a replacement that was killed.
 
     Args:
         out: The dataset's folder.
         is_replaced: Whether a dataset that is there may be replaced.
 
     Raises:
-        InputError: Another process holds it, or `out` exists and is not to be, or cannot be, replaced.
+        InputError: Another process holds the lock, or `out` exists and may not be replaced.
         JobError: The folder of `out` cannot be written.
     """
     lock = _lock_of(out)
@@ -34,7 +34,7 @@ def lock_output(out: Path, *, is_replaced: bool = False) -> Iterator[None]:
         except Timeout as error:
             raise InputError(
                 out,
-                found="another process at work on it",
+                found="another process that is writing it",
                 expected="one process per dataset folder",
                 remedy="wait for it to end, or choose another output folder",
             ) from error
@@ -47,7 +47,7 @@ def lock_output(out: Path, *, is_replaced: bool = False) -> Iterator[None]:
 
 
 def sweep_lock(out: Path) -> None:
-    """Remove the lock file that a process left behind which was killed just after `out` was finished."""
+    """Remove the lock file that is left if a process is killed just after it has finished `out`."""
     lock = _lock_of(out)
     if Path(lock.lock_file).exists():
         with suppress(Timeout, OSError):
@@ -56,7 +56,7 @@ def sweep_lock(out: Path) -> None:
 
 
 def refuse_existing(out: Path) -> None:
-    """Never write over something.
+    """Refuse to write over an existing file or folder.
 
     Raises:
         InputError: `out` exists and is not an empty folder.
@@ -78,8 +78,8 @@ def _lock_of(out: Path) -> FileLock:
 
 
 def _remove(lock: FileLock) -> None:
-    # Unlinked while still held: filelock refuses a lock on a file that has no name any more, so whoever
-    # opened this one before starts over with a new file.
+    # Unlinked while still held: filelock checks that the locked file still has its name, so a process that
+    # opened the old file starts again with a new one.
     with suppress(OSError):
         Path(lock.lock_file).unlink()
     lock.release()

@@ -1,4 +1,4 @@
-"""The manifest: `dataset.json`, which says everything about a dataset without its files being opened.
+"""The manifest `dataset.json`: everything about a dataset, without opening its data files.
 
 A manifest carries a checksum of itself, and checksums of every shard. Readers accept every format version
 up to their own; a newer one is refused with the advice to update.
@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +31,7 @@ from hepdata.storage.dataset.manifest_checks import (
 from hepdata.storage.dataset.names import MANIFEST_NAME
 from hepdata.storage.dataset.old_schema import complete_schema
 from hepdata.storage.dataset.statistics import Statistics, add_up
-from hepdata.storage.location import Place, open_place
+from hepdata.storage.location import DatasetLocation, open_location
 
 FORMAT_VERSION = 3
 FileFormat = Literal["parquet", "hdf5"]
@@ -69,7 +70,7 @@ class ShardRecord(_Record):
         has_pairs: Whether pair lists are stored.
         event_ids: Events in the shard, each once, in stored order.
         statistics: Counts over its clouds.
-        rows_per_part: In an HDF5 file, how its clouds lie in the shards of the same dataset in Parquet.
+        rows_per_part: In an HDF5 file: clouds per shard of the same dataset in Parquet.
     """
 
     name: ShardName
@@ -94,7 +95,7 @@ class Manifest(_Record):
         columns: Every stored list column.
         features: Features of a model in order, unless its settings say otherwise.
         coordinates: Coordinates of a model, likewise.
-        target: What a model is to learn; manifests of formats 1 and 2 do not say it.
+        target: What a model is to learn; None in manifests of formats 1 and 2.
         has_pairs: Whether pair lists are stored.
         configuration: The full configuration of the build.
         software: Package versions that made the files.
@@ -149,7 +150,7 @@ class Manifest(_Record):
         return _as_text(self.model_dump(mode="json")).decode()
 
     def write(self, folder: Path) -> None:
-        """Write `dataset.json` into `folder`, whole or not at all."""
+        """Write `dataset.json` into `folder` atomically."""
         from hepdata.storage.atomic import write_atomically
 
         with write_atomically(folder / MANIFEST_NAME) as file:
@@ -163,14 +164,14 @@ class Manifest(_Record):
             location: Folder or fsspec URL.
 
         Raises:
-            InputError: There is none, it is damaged, of a newer format, or says what no dataset can have.
+            InputError: It is missing, damaged, of a newer format, or inconsistent.
         """
-        place = open_place(location)
+        place = open_location(location)
         return cls.parse(place.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES), place)
 
     @classmethod
-    def parse(cls, text: bytes, place: Place) -> Manifest:
-        """Check the text of a manifest that lies at `place`."""
+    def parse(cls, text: bytes, place: DatasetLocation) -> Manifest:
+        """Parse and check the text of the manifest of the dataset at `place`."""
         where = place.name_of(MANIFEST_NAME)
         try:
             content = json.loads(text)
@@ -210,8 +211,8 @@ def make_manifest(
 ) -> Manifest:
     """A manifest for shards that are written.
 
-    Ranges of columns are kept for whole splits only: a manifest of many shards stays quick to read. `totals`
-    are needed where the records come from a manifest, and have lost them.
+    Ranges of columns are stored for whole splits only, so that a manifest of many shards is quick to read.
+    Records that were read from a manifest have no ranges: then `totals` must be given.
     """
     from hepdata.storage.dataset.software import list_software
 
@@ -240,7 +241,7 @@ def count_splits(splits: Mapping[str, Sequence[ShardRecord]]) -> dict[str, Stati
 
 
 def _lighten(record: ShardRecord) -> ShardRecord:
-    return record.model_copy(update={"statistics": record.statistics.model_copy(update={"columns": {}})})
+    return record.model_copy(update={"statistics": replace(record.statistics, columns={})})
 
 
 def _as_text(content: Mapping[str, object]) -> bytes:
@@ -248,7 +249,7 @@ def _as_text(content: Mapping[str, object]) -> bytes:
 
 
 def _sign(body: bytes) -> bytes:
-    """The manifest's text: first the checksum of everything that follows, so that no byte can change."""
+    """The manifest's text, which begins with the checksum of the rest."""
     return b'{\n "checksum": "%s",%s\n' % (hashlib.sha256(body).hexdigest().encode(), body)
 
 
@@ -256,7 +257,7 @@ def _find_schema_problem(manifest: Manifest) -> str | None:
     try:
         return find_schema_problem(manifest.as_schema())
     except (ValueError, KeyError) as error:
-        # An old manifest, completed by the package's own schema, with inputs that do not fit it.
+        # An old manifest that was completed from the package's own schema, and does not fit it.
         return f"inputs that do not fit their columns ({error})"
 
 
@@ -265,5 +266,5 @@ def _damaged(where: str, found: str) -> InputError:
         where,
         found=found,
         expected="a manifest as hept-data writes it",
-        remedy="copy the file again from where it came, or build the dataset again",
+        remedy="copy the file again from its source, or build the dataset again",
     )

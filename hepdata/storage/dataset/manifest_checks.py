@@ -1,6 +1,6 @@
-"""What a manifest may say: plain names, bounded numbers, parts that agree. All is checked before any is used.
+"""Checks of a manifest before it is used: plain names, bounded numbers, consistent parts.
 
-A manifest may come from anybody. Its names become paths, its sizes become memory, its texts become labels.
+Manifests are untrusted input: names are used as paths, sizes for allocations, texts as labels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"
 Count = Annotated[int, Field(ge=0, lt=2**62)]
 EventId = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-# No separators, no leading dot or dash, nothing that a file system or a terminal treats in a special way.
+# No separators, no leading dot or dash, no characters that are special to a file system or a terminal.
 SplitName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
 ShardName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\.(parquet|h5)$")]
 _COLUMN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -30,7 +30,7 @@ _RESERVED = {"event_id", "sector", "n_points", "pos_ptr", "pos_idx", "neg_ptr", 
 
 
 def find_problems(manifest: Manifest) -> Iterator[str]:
-    """What no type can say of a manifest: parts that do not agree, columns that cannot be stored."""
+    """Problems that the types do not exclude: parts that disagree, columns that cannot be stored."""
     yield from _check_columns(manifest.columns)
     names = {column.name for column in manifest.columns}
     for kind in ("features", "coordinates"):
@@ -50,7 +50,7 @@ def find_problems(manifest: Manifest) -> Iterator[str]:
 
 
 def find_schema_problem(schema: Schema) -> str | None:
-    """A text of the schema that no axis of a picture can carry: a dollar sign begins a formula there."""
+    """A text of the schema that cannot label an axis: matplotlib reads a dollar sign as a formula."""
     texts = [column.unit for column in schema.columns]
     texts += [*schema.target.label_names, schema.target.scored] if schema.target else []
     return next((f"the text {text[:50]!r}" for text in texts if "$" in text or len(text) > 200), None)

@@ -1,4 +1,4 @@
-"""Datasets that were built apart become one, if they were built alike."""
+"""Merge datasets that were built with the same configuration from different events."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hepdata.storage.dataset.names import SPLITS, name_hdf5, name_shard
 from hepdata.storage.dataset.statistics import add_up
 from hepdata.storage.dataset.upload import local_folder
 from hepdata.storage.hdf5.writer import Compression, Sizes, write_hdf5
-from hepdata.storage.location import Place, open_place
+from hepdata.storage.location import DatasetLocation, open_location
 from hepdata.storage.shard_reader import damaged, missing, read_shards
 
-Part = tuple[Place, Manifest]
+Part = tuple[DatasetLocation, Manifest]
 
 
 def merge_datasets(
@@ -33,7 +33,7 @@ def merge_datasets(
 ) -> Manifest:
     """Put the clouds of several datasets into one new folder, split by split, in the given order.
 
-    Parquet shards are copied as they are; HDF5 files are written anew.
+    Parquet shards are copied; HDF5 files are written again.
 
     Args:
         sources: Folders or fsspec URLs of datasets with the same configuration and different events.
@@ -45,7 +45,7 @@ def merge_datasets(
         InputError: Datasets that do not fit together, or `out` exists or is being written.
         JobError: The disk refuses.
     """
-    parts = [(open_place(source), Manifest.read(source)) for source in sources]
+    parts = [(open_location(source), Manifest.read(source)) for source in sources]
     _check_agreement(parts)
     listener = progress or Silent()
     first = parts[0][1]
@@ -76,14 +76,14 @@ def merge_datasets(
                         for _, part in parts
                     ],
                 },
-                # A detector file may be a source of several.
+                # Several datasets may have the same detector file as a source.
                 sources=list(dict.fromkeys(file for _, part in parts for file in part.sources)),
                 skipped=[event for _, part in parts for event in part.skipped],
                 totals={
                     split: add_up([part.totals[split] for _, part in parts if split in part.totals])
                     for split in splits
                 },
-                # Parquet shards are copied as they are.
+                # Parquet shards are copied without change.
                 format_version=first.format_version,
             )
             manifest.write(staging)
@@ -119,7 +119,7 @@ def _check_agreement(parts: list[Part]) -> None:
                     f"{place.location}, split {split}",
                     found=f"event {event}, which is in split {other} of {home.location} too",
                     expected="every event once",
-                    remedy="leave out one of the two, or build it with other event numbers",
+                    remedy="remove one of the two datasets, or build it with other event numbers",
                 )
         homes |= {event: (place, split) for split, event in _events(manifest)}
 
@@ -159,8 +159,8 @@ def _merge_parquet(parts: list[Part], split: str, staging: Path, listener: Progr
     return merged
 
 
-def _copy_shard(place: Place, shard: ShardRecord, path: Path) -> None:
-    """Copy a file and compare it with the manifest on the way, so that damage is not passed on."""
+def _copy_shard(place: DatasetLocation, shard: ShardRecord, path: Path) -> None:
+    """Copy a file and compare its checksum with the manifest."""
     try:
         source = place.open(shard.name)
     except FileNotFoundError as error:

@@ -1,6 +1,6 @@
-"""Manifests of formats 1 and 2 name inputs by column and scale alone, and no target.
+"""Manifests of formats 1 and 2 store column and scale of an input only, and no target.
 
-Both were written for the tasks of this package only, whose schemas know the rest.
+Both formats exist for the tasks of this package only, whose schemas provide the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hepdata.schema import SCHEMAS, ModelInput, Schema
 
 
 def complete_schema(schema: Schema) -> Schema:
-    """Add what such a manifest leaves unsaid; a task that is not ours stays as it is."""
+    """Add what such a manifest lacks; schemas of other tasks are returned unchanged."""
     known = SCHEMAS.get(schema.task)
     if known is None or schema.target is not None:
         return schema

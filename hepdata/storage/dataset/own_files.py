@@ -1,7 +1,7 @@
 """Which files in a folder this program wrote: only those are ever removed.
 
-A folder in which a dataset grows carries a mark, `build.json`, from its first file to after its last rename.
-A folder without the mark belongs to somebody else, whatever its name.
+The folder of an unfinished dataset contains a mark, `build.json`, until after the final rename. A folder
+without the mark is never removed, whatever its name.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from hepdata.storage.dataset.names import MARK, is_own
 
 
 def mark_folder(folder: Path, fingerprint: str | None = None) -> None:
-    """Mark a folder as one in which a dataset grows.
+    """Mark a folder as that of an unfinished dataset.
 
     Args:
         folder: The folder.
-        fingerprint: Of the build whose files it holds; None where nothing in it is to be continued.
+        fingerprint: Of the build that can be continued in it; None for work that is not resumed.
 
     Raises:
         JobError: The disk refuses.
@@ -30,12 +30,12 @@ def mark_folder(folder: Path, fingerprint: str | None = None) -> None:
 
 
 def is_marked(folder: Path) -> bool:
-    """Whether a dataset grows, or grew, in a folder."""
+    """Whether a folder has the mark."""
     return (folder / MARK).is_file()
 
 
 def read_mark(folder: Path) -> str | None:
-    """The fingerprint that `mark_folder` wrote; None where there is none to rely on."""
+    """The fingerprint that `mark_folder` wrote; None if it is missing or unreadable."""
     try:
         fingerprint = json.loads((folder / MARK).read_text(encoding="utf-8"))["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -44,25 +44,25 @@ def read_mark(folder: Path) -> str | None:
 
 
 def check_own(folder: Path) -> None:
-    """See that a folder for an unfinished dataset is empty, or was made by this program.
+    """Check that the folder of an unfinished dataset is empty, or was made by this program.
 
     Raises:
-        InputError: It is no folder, or holds what this program did not write; the message names it.
+        InputError: It is not a folder, or holds a file that this program did not write; the message names it.
     """
     if not folder.is_dir() or folder.is_symlink():
-        raise _foreign(folder, "something that is no folder")
+        raise _foreign(folder, "something that is not a folder")
     refuse_foreign(folder)
     names = sorted(path.name for path in folder.iterdir())
-    # A kill between the making of the folder and its mark leaves the mark's temporary file.
+    # A build that is killed while it writes the mark leaves the temporary file of the mark.
     if not is_marked(folder) and any(name != f".{MARK}.tmp" for name in names):
         raise _foreign(folder, f"{names[0]!r} in a folder without the mark {MARK!r} of an unfinished build")
 
 
 def refuse_foreign(folder: Path) -> None:
-    """See that every name in a folder is one that this program gives.
+    """Check that all files in a folder have names that this program gives.
 
     Raises:
-        InputError: One is not; the message names it.
+        InputError: One does not; the message names it.
     """
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() or not is_own(path.name))
     if names:
@@ -70,10 +70,10 @@ def refuse_foreign(folder: Path) -> None:
 
 
 def remove_own(folder: Path) -> None:
-    """Remove a folder in which a dataset grew, the mark last: a kill leaves a folder that is still marked.
+    """Remove the folder of an unfinished dataset; the mark goes last, in case of a kill.
 
     Raises:
-        InputError: It holds what this program did not write.
+        InputError: It holds a file that this program did not write.
         JobError: The disk refuses.
     """
     check_own(folder)
@@ -92,6 +92,6 @@ def _foreign(folder: Path, found: str) -> InputError:
     return InputError(
         folder,
         found=found,
-        expected="a free place for the unfinished dataset",
+        expected="a free path for the unfinished dataset",
         remedy="move it away, or choose another output folder",
     )

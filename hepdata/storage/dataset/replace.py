@@ -1,8 +1,8 @@
-"""One dataset in the place of another: at every moment the old one or the new one is whole.
+"""Replace a dataset: at every moment the old one or the new one is complete.
 
-OUT (old)  OUT.partial (new)       both are whole
-.OUT.replaced (old)  OUT.partial   killed here: the next run on OUT renames the old one back
-.OUT.replaced (old)  OUT (new)     killed here: the next run on OUT removes the old one
+OUT (old)  OUT.partial (new)       both are complete
+.OUT.replaced (old)  OUT.partial   if killed here, the next run on OUT renames the old one back
+.OUT.replaced (old)  OUT (new)     if killed here, the next run on OUT removes the old one
 OUT (new)
 """
 
@@ -18,31 +18,31 @@ from hepdata.storage.dataset.own_files import remove_files
 
 
 def replaced_of(out: Path) -> Path:
-    """Where the old dataset waits while the new one takes its name."""
+    """Path of the old dataset while the new one is renamed."""
     return out.with_name(f".{out.name}.replaced")
 
 
 def check_replaceable(out: Path) -> None:
-    """See that `out` is free, or a dataset with nothing beside it.
+    """Check that `out` does not exist, or contains a dataset and nothing else.
 
     Raises:
-        InputError: Something is there that this program did not write, or cannot tell whether it did.
+        InputError: It contains something that this program did not write, or an unreadable manifest.
     """
     if not out.exists() and not out.is_symlink():
         return
     if not out.is_dir() or (any(out.iterdir()) and not (out / MANIFEST_NAME).is_file()):
-        raise _not_replaceable(out, "files that are no dataset")
+        raise _not_replaceable(out, "files that are not a dataset")
     strange = sorted({path.name for path in out.iterdir()} - set(_own_files(out)))
     if strange:
-        raise _not_replaceable(out, f"{strange[0]!r}, which is no file of the dataset")
+        raise _not_replaceable(out, f"{strange[0]!r}, which is not a file of the dataset")
 
 
 def swap(staging: Path, out: Path) -> None:
-    """Give `staging` the name of the dataset `out`, then remove that.
+    """Replace the dataset `out` by `staging`.
 
     Raises:
         InputError: `out` holds something that is not part of the dataset.
-        JobError: The disk refuses; `out` is as it was.
+        JobError: The disk refuses; `out` is unchanged.
     """
     check_replaceable(out)
     old = replaced_of(out)
@@ -58,10 +58,10 @@ def swap(staging: Path, out: Path) -> None:
 
 
 def recover(out: Path) -> None:
-    """Finish or undo a swap that was killed; whoever calls holds the lock of `out`.
+    """Finish or undo a swap that was killed. The caller must hold the lock of `out`.
 
     Raises:
-        InputError: `.OUT.replaced` is not a dataset that a swap left.
+        InputError: `.OUT.replaced` is not a dataset.
         JobError: The disk refuses.
     """
     old = replaced_of(out)
@@ -80,7 +80,7 @@ def recover(out: Path) -> None:
 
 
 def _own_files(folder: Path) -> list[str]:
-    """Names of a dataset's files in the order of their removal: the manifest, which lists them, is last."""
+    """Names of a dataset's files in the order of removal; the manifest, which lists them, is last."""
     if not any(folder.iterdir()):
         return []
     try:
@@ -98,8 +98,8 @@ def _remove_dataset(folder: Path) -> None:
         raise JobError(
             folder,
             found=f"the replaced dataset, which cannot be removed ({error.strerror})",
-            expected="to remove it, now that the new one is in its place",
-            remedy="look into the folder and remove it",
+            expected="to remove it after it was replaced",
+            remedy="check the folder and remove it",
         ) from error
 
 

@@ -1,25 +1,27 @@
-"""What a dataset holds, counted while it is written: clouds, points, pairs, particles, ranges of columns.
+"""Statistics of a dataset, counted while it is written: clouds, points, pairs, particles, ranges of columns.
 
-Clouds enter one at a time; numbers leave that add up over shards, so that no file is read twice.
+Statistics of clouds and shards can be added, so that no file is read twice.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeInt
+from pydantic import FiniteFloat, NonNegativeInt
 
 from hepdata.cloud import PointCloud
 
 _Number = TypeVar("_Number", int, float)
 
 
-class ColumnStatistics(BaseModel):
-    """Range and sum of one column; None where there is no finite value.
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """Range and sum of one column; None if there is no finite value.
 
     Attributes:
         minimum: Smallest finite value.
@@ -28,12 +30,26 @@ class ColumnStatistics(BaseModel):
         n_not_finite: NaN and infinite values.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
     minimum: FiniteFloat | None = None
     maximum: FiniteFloat | None = None
     total: FiniteFloat = 0.0
     n_not_finite: NonNegativeInt = 0
+
+    @classmethod
+    def of(cls, values: NDArray[np.generic]) -> ColumnStatistics:
+        """The statistics of the values of one cloud."""
+        if not len(values):
+            return cls()
+        if values.dtype.kind == "b":
+            n_true = int(np.count_nonzero(values))
+            return cls(float(n_true == len(values)), float(n_true > 0), float(n_true))
+        # ufunc.reduce is faster than array.min(), which is partly implemented in Python.
+        minimum, maximum = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
+        # Both propagate NaN, so a column of finite values needs no copy.
+        if not (math.isfinite(minimum) and math.isfinite(maximum)):
+            finite = values[np.isfinite(values)]
+            return cls.of(finite) + cls(n_not_finite=len(values) - len(finite))
+        return cls(minimum, maximum, float(np.add.reduce(values, dtype=np.float64)))
 
     def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
         return ColumnStatistics(
@@ -44,8 +60,12 @@ class ColumnStatistics(BaseModel):
         )
 
 
-class Statistics(BaseModel):
+@dataclass(frozen=True)
+class Statistics:
     """Counts of some clouds; `a + b` are the counts of both.
+
+    Plain dataclasses, validated when a manifest is read: models of pydantic for every column of every cloud
+    would take longer than counting.
 
     Attributes:
         n_clouds: Point clouds (events, or sectors of events).
@@ -54,11 +74,9 @@ class Statistics(BaseModel):
         n_points_max: Points of the largest cloud.
         n_positives: Stored positive pairs.
         n_negatives: Stored negative pairs.
-        counts: What the task's labels count, e.g. "particles", "scored_leading".
+        counts: Counts of labels, e.g. "particles", "scored_leading".
         columns: One entry per column.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     n_clouds: NonNegativeInt = 0
     n_points: NonNegativeInt = 0
@@ -66,8 +84,8 @@ class Statistics(BaseModel):
     n_points_max: NonNegativeInt | None = None
     n_positives: NonNegativeInt = 0
     n_negatives: NonNegativeInt = 0
-    counts: dict[str, NonNegativeInt] = {}
-    columns: dict[str, ColumnStatistics] = {}
+    counts: dict[str, NonNegativeInt] = field(default_factory=dict)
+    columns: dict[str, ColumnStatistics] = field(default_factory=dict)
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(
@@ -85,55 +103,23 @@ class Statistics(BaseModel):
 _Addable = TypeVar("_Addable", int, ColumnStatistics)
 
 
-class Tally:
-    """The statistics of clouds that come one at a time, added in order.
-
-    Plain numbers until somebody asks: a model for every column of every cloud takes longer than the counting.
-    """
-
-    def __init__(self) -> None:
-        self._n_points: list[int] = []
-        self._n_positives = self._n_negatives = 0
-        self._counts: dict[str, int] = {}
-        self._columns: dict[str, _ColumnTally] = {}
-
-    def add(self, cloud: PointCloud) -> None:
-        """Count one more cloud."""
-        self._n_points.append(cloud.n_points)
-        self._n_positives += cloud.positives.n_pairs if cloud.positives is not None else 0
-        self._n_negatives += cloud.negatives.n_pairs if cloud.negatives is not None else 0
-        for name, count in _count_labels(cloud.columns).items():
-            self._counts[name] = self._counts.get(name, 0) + count
-        for name, values in cloud.columns.items():
-            self._columns.setdefault(name, _ColumnTally()).add(values)
-
-    def total(self) -> Statistics:
-        """The statistics of all clouds so far."""
-        return Statistics(
-            n_clouds=len(self._n_points),
-            n_points=sum(self._n_points),
-            n_points_min=min(self._n_points, default=None),
-            n_points_max=max(self._n_points, default=None),
-            n_positives=self._n_positives,
-            n_negatives=self._n_negatives,
-            counts=self._counts,
-            columns={name: column.total() for name, column in self._columns.items()},
-        )
-
-
 def count_cloud(cloud: PointCloud) -> Statistics:
     """The statistics of one cloud."""
-    tally = Tally()
-    tally.add(cloud)
-    return tally.total()
+    return Statistics(
+        n_clouds=1,
+        n_points=cloud.n_points,
+        n_points_min=cloud.n_points,
+        n_points_max=cloud.n_points,
+        n_positives=cloud.positives.n_pairs if cloud.positives is not None else 0,
+        n_negatives=cloud.negatives.n_pairs if cloud.negatives is not None else 0,
+        counts=_count_labels(cloud.columns),
+        columns={name: ColumnStatistics.of(values) for name, values in cloud.columns.items()},
+    )
 
 
-def add_up(parts: list[Statistics]) -> Statistics:
+def add_up(parts: Iterable[Statistics]) -> Statistics:
     """The statistics of all parts together, added in order."""
-    total = Statistics()
-    for part in parts:
-        total = total + part
-    return total
+    return sum(parts, start=Statistics())
 
 
 def _count_labels(columns: Mapping[str, NDArray[np.generic]]) -> dict[str, int]:
@@ -158,51 +144,10 @@ def _count_labels(columns: Mapping[str, NDArray[np.generic]]) -> dict[str, int]:
     return counts
 
 
-class _ColumnTally:
-    """One column of the clouds so far."""
-
-    def __init__(self) -> None:
-        self._minimum, self._maximum = math.inf, -math.inf
-        self._total, self._n_not_finite = 0.0, 0
-
-    def add(self, values: NDArray[np.generic]) -> None:
-        """Count the values of one more cloud."""
-        if not len(values):
-            return
-        if values.dtype.kind == "b":
-            n_true = int(np.count_nonzero(values))
-            self._extend(float(n_true == len(values)), float(n_true > 0), n_true)
-            return
-        # The ufuncs themselves: the methods of arrays go through a function in Python.
-        minimum, maximum = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
-        # NaN is passed on by both: the usual column, all finite, needs no copy.
-        if not (math.isfinite(minimum) and math.isfinite(maximum)):
-            finite = values[np.isfinite(values)]
-            self._n_not_finite += len(values) - len(finite)
-            self.add(finite)
-            return
-        self._extend(minimum, maximum, float(np.add.reduce(values, dtype=np.float64)))
-
-    def total(self) -> ColumnStatistics:
-        """What the manifest says of the column."""
-        has_any = self._minimum <= self._maximum
-        return ColumnStatistics(
-            minimum=self._minimum if has_any else None,
-            maximum=self._maximum if has_any else None,
-            total=self._total,
-            n_not_finite=self._n_not_finite,
-        )
-
-    def _extend(self, minimum: float, maximum: float, total: float) -> None:
-        self._minimum = min(self._minimum, minimum)
-        self._maximum = max(self._maximum, maximum)
-        self._total += total
-
-
 def _pick(
     choose: Callable[[_Number, _Number], _Number], a: _Number | None, b: _Number | None
 ) -> _Number | None:
-    """The smaller or larger of two numbers of which either may be missing."""
+    """The smaller or larger of two numbers, either of which may be None."""
     if a is None or b is None:
         return b if a is None else a
     return choose(a, b)

@@ -1,4 +1,4 @@
-"""Datasets at fsspec URLs: made in a local folder, then copied there, the manifest last."""
+"""Datasets at fsspec URLs: written to a local folder, then uploaded, the manifest last."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any
 from hepdata.errors import InputError, JobError
 from hepdata.progress import Progress
 from hepdata.storage.dataset.names import MANIFEST_NAME
-from hepdata.storage.location import Place, open_place
+from hepdata.storage.location import DatasetLocation, open_location
 
 Location = str | os.PathLike[str]
 
 
 def check_output(out: Location, *, overwrite: bool = False) -> None:
-    """Find out whether a dataset may be made at `out`, before work is done for it; folders are checked later.
+    """Check before a build whether a dataset may be written to the URL `out`; folders are checked later.
 
     Raises:
         InputError: A URL that cannot be used or has a dataset already, or `overwrite` with a URL.
     """
-    place = open_place(out)
+    place = open_location(out)
     if place.is_local:
         return
     if overwrite:
@@ -41,9 +41,9 @@ def check_output(out: Location, *, overwrite: bool = False) -> None:
     except (OSError, ValueError, ImportError) as error:
         raise InputError(
             place.location,
-            found=f"an address that cannot be used ({error})",
+            found=f"a location that cannot be used ({error})",
             expected="a folder, or a URL that fsspec can write to",
-            remedy="check address and permissions; a URL may need a package of its own for fsspec",
+            remedy="check path and permissions; some kinds of URLs need another package for fsspec",
         ) from error
     if has_dataset:
         raise InputError(
@@ -56,26 +56,26 @@ def check_output(out: Location, *, overwrite: bool = False) -> None:
 
 @contextmanager
 def local_folder(out: Location, progress: Progress, *, build: str = "") -> Iterator[Path]:
-    """The folder in which a dataset is made: `out`; where that is a URL, one whose files go there at the end.
+    """The local folder in which a dataset is made: `out`, or for a URL a folder that is uploaded at the end.
 
-    A URL without a manifest is no dataset: killed at any moment, nothing half is left to be read.
+    A URL without a manifest is no dataset: an upload that is killed never leaves a dataset that looks
+    complete.
 
     Args:
         out: Folder or fsspec URL, as `check_output` accepts it.
         progress: Told of every file that is copied.
-        build: Fingerprint of a build, which goes on with what an earlier attempt at it has left; without it,
-            the folder is new.
+        build: Fingerprint of a build, which continues an earlier attempt; without it the folder is new.
 
     Raises:
         InputError: The URL cannot be used, or has a dataset already.
         JobError: The copy failed.
     """
     check_output(out)
-    place = open_place(out)
+    place = open_location(out)
     if place.is_local:
         yield _follow(Path(place.location))
         return
-    # The same for every attempt. The variable TMPDIR chooses the disk.
+    # The same name for every attempt. The environment variable TMPDIR chooses the disk.
     name = hashlib.sha256(f"{place.location} {build}".encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"hept-{name}"
     if not build:
@@ -86,12 +86,12 @@ def local_folder(out: Location, progress: Progress, *, build: str = "") -> Itera
 
 
 def _follow(out: Path) -> Path:
-    """The folder that a link stands for: its dataset grows beside it, on the same disk."""
-    # A link that leads nowhere keeps its own name, and is refused as something that exists.
+    """Resolve symbolic links: the staging folder must be on the same disk as the dataset."""
+    # A broken link keeps its own name, and is refused later because it exists.
     return out.resolve() if out.is_dir() else Path(os.path.abspath(out))  # noqa: PTH100
 
 
-def _upload(folder: Path, place: Place, progress: Progress) -> None:
+def _upload(folder: Path, place: DatasetLocation, progress: Progress) -> None:
     names = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST_NAME)
     progress.start("copying", len(names) + 1, "file")
     try:
@@ -102,16 +102,16 @@ def _upload(folder: Path, place: Place, progress: Progress) -> None:
         progress.finish()
 
 
-def _put(path: Path, place: Place) -> None:
+def _put(path: Path, place: DatasetLocation) -> None:
     try:
         system: Any
         system, target = place.find(path.name)
         system.makedirs(target.rpartition("/")[0], exist_ok=True)
         system.put_file(str(path), target)
-    except Exception as error:  # file systems of fsspec raise whatever their clients do
+    except Exception as error:  # fsspec passes on all exceptions of its clients
         raise JobError(
             place.name_of(path.name),
             found=f"the error {type(error).__name__}: {error}",
             expected="to write the file",
-            remedy="mend the access to the URL and run the same command again",
+            remedy="repair the access to the URL and run the same command again",
         ) from error

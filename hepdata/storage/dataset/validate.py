@@ -1,6 +1,6 @@
-"""Validation: every byte against its checksum, every cloud against what must hold, splits against each other.
+"""Validation of a dataset: checksums of all bytes, consistency of every cloud, overlap of splits.
 
-In: where a dataset lies; out: findings, each with the shard, the event and the remedy.
+In: the location of a dataset; out: findings, each with shard, event and remedy.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isclose
 from pathlib import Path
 
@@ -21,19 +21,19 @@ from hepdata.storage.dataset.manifest import Manifest, ShardRecord
 from hepdata.storage.dataset.manifest_checks import MAX_MANIFEST_BYTES
 from hepdata.storage.dataset.names import MANIFEST_NAME
 from hepdata.storage.dataset.statistics import Statistics, add_up, count_cloud
-from hepdata.storage.location import Place, open_place
+from hepdata.storage.location import DatasetLocation, open_location
 from hepdata.storage.shard_reader import open_shard
 
-COPY_AGAIN = "copy the file again from where it came, or build the dataset again"
+COPY_AGAIN = "copy the file again from its source, or build the dataset again"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong with a dataset.
+    """One problem of a dataset.
 
     Attributes:
         shard: File at fault.
-        event: Cloud at fault, "" where it is the whole file.
+        event: Cloud at fault, "" for the whole file.
         problem: What is wrong.
         remedy: What to do.
     """
@@ -50,7 +50,7 @@ class Finding:
 
 @dataclass
 class _Seen:
-    """What earlier clouds were, to find the same one twice."""
+    """What was read so far, to find repetitions."""
 
     split_of_event: dict[int, str] = field(default_factory=dict)
     clouds: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -66,12 +66,12 @@ def validate_dataset(location: str | os.PathLike[str], *, progress: Progress | N
         progress: Told of every cloud.
 
     Returns:
-        What is wrong; nothing where all is well.
+        All problems; an empty list if there are none.
 
     Raises:
         InputError: There is no dataset, or one of a newer format.
     """
-    place = open_place(location)
+    place = open_location(location)
     text = place.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
     listener = progress or Silent()
     try:
@@ -93,7 +93,7 @@ def validate_dataset(location: str | os.PathLike[str], *, progress: Progress | N
     return findings
 
 
-def _check_folder(place: Place, manifest: Manifest) -> Iterator[Finding]:
+def _check_folder(place: DatasetLocation, manifest: Manifest) -> Iterator[Finding]:
     if place.is_local:
         listed = {shard.name for shards in manifest.splits.values() for shard in shards}
         for path in sorted(Path(place.location).iterdir()):
@@ -102,7 +102,12 @@ def _check_folder(place: Place, manifest: Manifest) -> Iterator[Finding]:
 
 
 def _check_shard(
-    place: Place, manifest: Manifest, split: str, shard: ShardRecord, seen: _Seen, listener: Progress
+    place: DatasetLocation,
+    manifest: Manifest,
+    split: str,
+    shard: ShardRecord,
+    seen: _Seen,
+    listener: Progress,
 ) -> Iterator[Finding]:
     try:
         digest, size = _digest(place, shard.name)
@@ -118,7 +123,12 @@ def _check_shard(
 
 
 def _check_clouds(
-    place: Place, manifest: Manifest, split: str, shard: ShardRecord, seen: _Seen, listener: Progress
+    place: DatasetLocation,
+    manifest: Manifest,
+    split: str,
+    shard: ShardRecord,
+    seen: _Seen,
+    listener: Progress,
 ) -> Iterator[Finding]:
     if manifest.file_format == "parquet":
         yield from _check_arrow_schema(place, manifest, shard)
@@ -144,22 +154,22 @@ def _check_clouds(
     events = list(dict.fromkeys(int(event_id) for event_id in reader.rows["event_id"]))
     total = add_up(counted)
     seen.counts.setdefault(split, []).append(total)
-    is_counted = total.model_copy(update={"columns": {}}) == shard.statistics
+    is_counted = replace(total, columns={}) == shard.statistics
     if len(reader.rows) != shard.rows or events != shard.event_ids or not is_counted:
         yield Finding(shard.name, "", "clouds that are not those that the manifest counts", REBUILD)
 
 
 def _check_totals(manifest: Manifest, seen: _Seen, findings: list[Finding]) -> Iterator[Finding]:
     if findings:
-        # Whatever is wrong with a shard would only be said twice.
+        # Totals that differ because of a damaged shard would be reported twice.
         return
     for split, expected in manifest.totals.items():
         found = add_up(seen.counts.get(split, []))
         for name, column in found.columns.items():
             other = expected.columns.get(name)
-            # Sums of merged datasets are added in another order.
+            # Sums of merged datasets were added in another order.
             is_equal = other is not None and isclose(column.total, other.total, rel_tol=1e-9, abs_tol=1e-6)
-            if other is None or not is_equal or column.model_copy(update={"total": other.total}) != other:
+            if other is None or not is_equal or replace(column, total=other.total) != other:
                 yield Finding(
                     MANIFEST_NAME, "", f"other values of {name} in split {split} than counted", REBUILD
                 )
@@ -182,12 +192,12 @@ def _check_repetition(cloud: PointCloud, split: str, shard: ShardRecord, seen: _
     if cloud.n_points and {"eta", "phi"} <= set(cloud.columns):
         content = hashlib.sha256(cloud.eta.tobytes() + cloud.phi.tobytes()).digest()
         event_id, other = seen.contents.setdefault(content, (cloud.event_id, f"{name} in {shard.name}"))
-        # Sectors of one event overlap: where all its points lie in the overlap, two have the same.
+        # Sectors of one event overlap: two of them may have the same points.
         if event_id != cloud.event_id:
             yield Finding(shard.name, name, f"the same points as {other}", "remove one source")
 
 
-def _check_arrow_schema(place: Place, manifest: Manifest, shard: ShardRecord) -> Iterator[Finding]:
+def _check_arrow_schema(place: DatasetLocation, manifest: Manifest, shard: ShardRecord) -> Iterator[Finding]:
     import pyarrow.parquet as pq
 
     with place.open(shard.name) as file:
@@ -201,7 +211,7 @@ def _check_arrow_schema(place: Place, manifest: Manifest, shard: ShardRecord) ->
         yield Finding(shard.name, "", "other columns than the manifest's", REBUILD)
 
 
-def _digest(place: Place, name: str) -> tuple[str, int]:
+def _digest(place: DatasetLocation, name: str) -> tuple[str, int]:
     with place.open(name) as file:
         digest, size = hashlib.sha256(), 0
         while block := file.read(1 << 20):

@@ -1,4 +1,4 @@
-"""A checksum as fast as memory, for arrays that are read uncompressed: a CRC would cost more than reading."""
+"""A fast checksum for uncompressed arrays: computing a CRC would take longer than reading them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 
 def sum_words(values: NDArray[Any]) -> int:
-    """The sum of the array's 64-bit words, modulo 2⁶⁴, the last one filled up with zeros.
+    """The sum of the array's 64-bit words, modulo 2⁶⁴; the last word is padded with zeros.
 
-    Any single changed byte changes it. (Exchanged words do not: SHA-256 of whole files finds these.)
+    Any single changed byte changes the sum. Swapped words do not; the SHA-256 of the file detects those.
     """
     content = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     n_whole = len(content) // 8 * 8

@@ -1,4 +1,4 @@
-"""A new HDF5 file whose disk errors reach the caller."""
+"""Create an HDF5 file such that disk errors reach the caller."""
 
 from __future__ import annotations
 
@@ -12,31 +12,30 @@ import h5py
 
 @contextmanager
 def create_hdf5(handle: BinaryIO) -> Iterator[h5py.File]:
-    """A new HDF5 file in an open file; OSError at the end of the block where the disk refused.
+    """A new HDF5 file in an open file; raises the first OSError of writing at the end of the block.
 
-    The layout is that of HDF5 1.10, which has checksums on its structures; earlier ones have none.
+    The file uses the layout of HDF5 1.10: earlier ones have no checksums of the metadata.
     """
     with _ErrorKeeper(handle.fileno(), "r+b", closefd=False) as keeper:
         try:
             with h5py.File(keeper, "w", libver=("v110", "v110")) as file:
                 yield file
         finally:
-            # What HDF5 says after the disk's refusal is about its consequences.
+            # Errors that HDF5 raises after an OSError are consequences of it.
             if keeper.error is not None:
                 raise keeper.error
 
 
 class _ErrorKeeper(io.FileIO):
-    """A file that keeps the first error of writing for later, and then ignores what is written.
+    """A file that stores the first error of writing, and ignores everything that is written after it.
 
-    A full disk makes the HDF5 library fail again whenever it closes something, down to a crash at exit. So it
-    is told that all is well.
+    If HDF5 knew of the error, it would fail again whenever it closes an object, and crash at exit.
     """
 
     error: OSError | None = None
 
     def write(self, content: Any) -> int:
-        """Write all of it; one call of the system writes at most 2 GiB."""
+        """Write all bytes; one system call writes at most 2 GiB."""
         rest = memoryview(content).cast("B")
         n_bytes = len(rest)
         try:

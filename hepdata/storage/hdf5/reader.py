@@ -1,7 +1,7 @@
-"""Reading HDF5 files of clouds: only the values, or chunks, that a cloud's points and pairs lie in.
+"""Random access to the clouds of HDF5 files: only the values or chunks of the requested cloud are read.
 
-Every array is checked against the stored checksum; the index and HDF5's own structures by HDF5. What is wrong
-becomes an error that names the file.
+Every array is checked against the stored checksum; HDF5 checks the index and its own metadata. Damage is
+reported as an error that names the file.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 from hepdata.schema import Column
 from hepdata.storage.dataset.manifest import ShardRecord
 from hepdata.storage.hdf5.checksum import sum_words
-from hepdata.storage.location import Place
+from hepdata.storage.location import DatasetLocation
 from hepdata.storage.shard_reader import ROW_DTYPE, damaged, missing
 
-# What h5py raises for bytes that make no sense, depending on where they lie.
+# What h5py raises for damaged bytes, depending on where they are.
 H5_ERRORS = (OSError, EOFError, KeyError, ValueError, RuntimeError, TypeError, IndexError, AttributeError)
 
 
 class Hdf5Shard:
     """Random access to the clouds of one HDF5 file; see `hepdata.storage.shard_reader.ShardReader`."""
 
-    def __init__(self, place: Place, shard: ShardRecord, columns: Sequence[Column]) -> None:
+    def __init__(self, place: DatasetLocation, shard: ShardRecord, columns: Sequence[Column]) -> None:
         self.where = place.name_of(shard.name)
         self._dtypes = {column.name: np.dtype(column.dtype) for column in columns}
         system, path = place.find(shard.name)
@@ -47,7 +47,7 @@ class Hdf5Shard:
         return {name: self._read_column(row, name) for name in names}
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def _read_index(self, n_rows: int) -> None:
@@ -85,6 +85,6 @@ class Hdf5Shard:
         offsets = self._offsets["point_offsets"]
         begin, end = offsets[row], offsets[row + 1]
         if name in ("pos_ptr", "neg_ptr"):
-            # Every cloud before this one has one limit more than it has points.
+            # Every cloud has one more entry in ptr than it has points.
             return begin + row, end + row + 1
         return begin, end

@@ -9,7 +9,7 @@ Layout of a file with B clouds, N points and E pairs in all:
     pos_idx, neg_idx             (E,)
     checksums                    (B, columns)   of every cloud's part of every array
 
-Without compression every array is one stretch of bytes, which HDF5 reads as fast as the file system allows.
+Without compression every array is contiguous, and HDF5 reads it as fast as the file system allows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PAIR_CHUNK = 65536
 
 @dataclass(frozen=True)
 class Sizes:
-    """Lengths that a file's arrays will have: all are known before it is written."""
+    """Lengths of a file's arrays; all are known before it is written."""
 
     n_clouds: int
     n_points: int
@@ -52,7 +52,7 @@ class Sizes:
 
     @classmethod
     def of(cls, statistics: Statistics) -> Sizes:
-        """The sizes that the statistics of all clouds tell."""
+        """The sizes of clouds with these statistics."""
         return cls(statistics.n_clouds, statistics.n_points, statistics.n_positives, statistics.n_negatives)
 
     def length_of(self, column: Column) -> int:
@@ -76,7 +76,7 @@ def write_hdf5(
     rows_per_part: Sequence[int] = (),
     compression: Compression = "none",
 ) -> ShardRecord:
-    """Write clouds to one HDF5 file that appears whole or not at all; taken one at a time.
+    """Write clouds to one HDF5 file atomically, with one cloud in memory at a time.
 
     Args:
         path: The file; its name goes into the record.
@@ -84,7 +84,7 @@ def write_hdf5(
         schema: Columns of every cloud.
         has_pairs: Whether clouds have pair lists.
         sizes: Of all clouds together.
-        rows_per_part: How the clouds lay in Parquet shards, to restore the same shards later.
+        rows_per_part: Clouds per Parquet shard, to restore the same shards later.
         compression: "gzip" is smaller, by a factor of ten where pairs are many, and several times slower.
 
     Raises:
@@ -107,8 +107,6 @@ def write_hdf5(
             if checksums:
                 file["checksums"][...] = np.array(checksums, np.uint64)
             _append_offsets(writers, statistics, has_pairs)
-            for writer in writers.values():
-                writer.finish()
         handle.seek(0)
         sha256 = hashlib.file_digest(handle, "sha256").hexdigest()  # type: ignore[arg-type]
         size = handle.tell()
@@ -151,31 +149,17 @@ def split_to_hdf5(
 
 
 class _Appender:
-    """Writes a dataset in whole chunks, so that none is written twice."""
+    """Writes an HDF5 dataset piece by piece; chunks stay in HDF5's cache until they are full."""
 
-    def __init__(self, dataset: h5py.Dataset, block: int) -> None:
+    def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
-        self._block = block
-        self._waiting: list[NDArray[Any]] = []
-        self._n_waiting = 0
         self._written = 0
 
     def append(self, values: NDArray[Any]) -> None:
-        self._waiting.append(values)
-        self._n_waiting += len(values)
-        if self._n_waiting >= self._block:
-            self._write(self._n_waiting - self._n_waiting % self._block)
-
-    def finish(self) -> None:
-        self._write(self._n_waiting)
-
-    def _write(self, n: int) -> None:
-        values = np.concatenate(self._waiting) if self._waiting else np.empty(0, self._dataset.dtype)
-        if n:
-            self._dataset[self._written : self._written + n] = values[:n]
-        # Copied: a view would keep the whole array in memory.
-        self._waiting, self._n_waiting = [values[n:].copy()], len(values) - n
-        self._written += n
+        end = self._written + len(values)
+        if len(values):
+            self._dataset[self._written : end] = values
+        self._written = end
 
 
 def _create(
@@ -189,10 +173,9 @@ def _create(
     writers = {}
     for column in index:
         length = sizes.n_clouds + (column.name in offsets)
-        writers[column.name] = _Appender(_create_checked(file, column, (length,)), POINT_CHUNK)
+        writers[column.name] = _Appender(_create_checked(file, column, (length,)))
     for column in columns:
-        dataset = _create_column(file, column, sizes.length_of(column), compression)
-        writers[column.name] = _Appender(dataset, (dataset.chunks or (1,))[0])
+        writers[column.name] = _Appender(_create_column(file, column, sizes.length_of(column), compression))
     checksums = Column(
         "checksums", "uint64", "", "sum of the 64-bit words of every cloud's part of every array"
     )
@@ -202,7 +185,7 @@ def _create(
 
 
 def _create_checked(file: h5py.File, column: Column, shape: tuple[int, ...]) -> h5py.Dataset:
-    """A small array that HDF5 itself guards."""
+    """A small array with checksums of HDF5."""
     chunks = (min(shape[0], POINT_CHUNK), *shape[1:]) if shape[0] else None
     dataset = file.create_dataset(column.name, shape, column.dtype, chunks=chunks, fletcher32=shape[0] > 0)
     _describe(dataset, column)
@@ -219,7 +202,7 @@ def _create_column(file: h5py.File, column: Column, length: int, compression: Co
         chunks=(min(length, largest),) if is_packed else None,
         compression="gzip" if is_packed else None,
         compression_opts=1 if is_packed else None,
-        # Regrouped bytes make points smaller; pair indices are small without, and faster to read.
+        # The shuffle filter helps floating-point numbers; pair indices compress well without it.
         shuffle=is_packed and column not in PAIRS,
     )
     _describe(dataset, column)

@@ -1,8 +1,8 @@
-"""Reading Parquet shards: one cloud's bytes, checked, as arrays.
+"""Random access to the clouds of Parquet shards.
 
 The footer is read and checked once; after that, a cloud costs one read of its columns' range. Every column is
-one page with a checksum in its header, taken by `hepdata.storage.parquet.pages` where it has the form that
-version 3 writes, and by pyarrow where not.
+one page with a checksum in its header. Pages as version 3 writes them are decoded by
+`hepdata.storage.parquet.pages`, all others by pyarrow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hepdata.errors import InputError
 from hepdata.schema import Column
 from hepdata.storage.columns import SCALARS
 from hepdata.storage.dataset.manifest import ShardRecord
-from hepdata.storage.location import Place
+from hepdata.storage.location import DatasetLocation
 from hepdata.storage.parquet.pages import ChecksumError, Chunk, decode_page
 from hepdata.storage.shard_reader import ROW_DTYPE, damaged, missing
 
@@ -31,10 +31,10 @@ ROWS_KEY = b"hept.rows"
 class ParquetShard:
     """Random access to the clouds of one Parquet file; see `hepdata.storage.shard_reader.ShardReader`.
 
-    Holds no open file: threads and forked processes share nothing that changes.
+    Keeps no file open, and has no state that changes: safe to share between threads and forked processes.
     """
 
-    def __init__(self, place: Place, shard: ShardRecord, columns: Sequence[Column]) -> None:
+    def __init__(self, place: DatasetLocation, shard: ShardRecord, columns: Sequence[Column]) -> None:
         self.where = place.name_of(shard.name)
         self._system, self._path = place.find(shard.name)
         try:
@@ -59,7 +59,7 @@ class ParquetShard:
             raise damaged(self.where, "other columns or rows than the manifest's")
 
     def _fits(self, columns: Sequence[Column], n_rows: int) -> bool:
-        """Whether the file has the columns and rows of the manifest: they are found by their position."""
+        """Whether the file has the columns and rows of the manifest; columns are found by position."""
         schema = self._metadata.schema
         kinds = {"bool": "BOOLEAN", "int64": "INT64", "float32": "FLOAT", "float64": "DOUBLE"}
         expected = [(own.name, kinds.get(own.dtype, "INT32")) for own in (*SCALARS, *columns)]
@@ -73,7 +73,7 @@ class ParquetShard:
         """The named arrays of one cloud, each page checked."""
         group = self._metadata.row_group(row)
         chunks = {name: Chunk.of(group.column(self._columns[name][0])) for name in names}
-        # Point columns lie side by side, and pair lists behind them: one range holds little else.
+        # Point columns are contiguous and pair lists follow: one range contains little else.
         begin = min((chunk.begin for chunk in chunks.values()), default=0)
         end = max((chunk.begin + chunk.length for chunk in chunks.values()), default=0)
         content = memoryview(self._system.cat_file(self._path, begin, end))
@@ -91,10 +91,10 @@ class ParquetShard:
         """Nothing is held open."""
 
     def _read_with_arrow(self, row: int, name: str) -> NDArray[Any]:
-        """The same array from pyarrow: for pages of earlier versions, and those of very short lists."""
+        """The same array from pyarrow: for pages of earlier versions and of very short lists."""
         try:
             with self._system.open(self._path, "rb") as handle:
-                # pyarrow's IO threads would hold the Python file, even while the interpreter ends.
+                # No pre-buffering: its threads would use the Python file even while the interpreter exits.
                 file = pq.ParquetFile(
                     handle, metadata=self._metadata, pre_buffer=False, page_checksum_verification=True
                 )

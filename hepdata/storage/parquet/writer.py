@@ -1,8 +1,8 @@
-"""Parquet shards: clouds enter one at a time, a file leaves whose bytes depend on nothing else.
+"""Write Parquet shards with pyarrow; the bytes depend on the clouds only.
 
-One row is one cloud, one row group holds one row, so that a cloud can be read without its neighbours. pyarrow
-writes the file. Points are stored as they lie in memory: they are few, and cost more to decompress than to
-read. Pair lists are most of the bytes, and zstd makes them more than twenty times smaller.
+One row is one cloud, and one row group holds one row, so that a cloud can be read on its own. Points are not
+compressed: they are few, and decompressing takes longer than reading. Pair lists are most of the bytes, and
+zstd makes them more than twenty times smaller.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hepdata.schema import Schema
 from hepdata.storage.atomic import write_atomically
 from hepdata.storage.columns import PAIR_NAMES, SCALARS, arrays_of, arrow_schema, list_columns
 from hepdata.storage.dataset.manifest import ShardRecord
-from hepdata.storage.dataset.statistics import Tally
+from hepdata.storage.dataset.statistics import Statistics, count_cloud
 from hepdata.storage.parquet.reader import ROWS_KEY
 from hepdata.storage.shard_reader import ROW_DTYPE
 
@@ -37,19 +37,19 @@ def write_shard(
     has_pairs: bool | None = None,
     has_rivals: bool = False,
 ) -> ShardRecord:
-    """Write clouds to a Parquet file that appears whole or not at all.
+    """Write clouds to a Parquet file atomically.
 
-    Its name is on the disk when whoever finishes the dataset syncs the folder.
+    The folder is not flushed to the disk: that is done once, when the dataset is finished.
 
     Args:
         path: The file; its name goes into the record.
         clouds: In stored order; taken one at a time.
         schema: Columns of every cloud.
-        has_pairs: Whether clouds have pair lists; taken from the first cloud where not given.
+        has_pairs: Whether clouds have pair lists; None means: as the first cloud.
         has_rivals: Whether other processes may be writing the same file.
 
     Returns:
-        What the manifest says of the shard.
+        The record of the shard for the manifest.
 
     Raises:
         InputError: A cloud does not fit the schema.
@@ -59,7 +59,7 @@ def write_shard(
         with _OpenShard(file.name, schema, has_pairs) as shard:
             for cloud in clouds:
                 shard.add(cloud)
-                # Let go before the next one is made: one cloud in memory at a time.
+                # Released before the next one is made: one cloud in memory at a time.
                 del cloud
         footer = _read_footer(file)
         file.seek(0)
@@ -74,19 +74,19 @@ def write_shard(
         footer_crc=zlib.crc32(footer),
         has_pairs=bool(shard.has_pairs),
         event_ids=list(dict.fromkeys(row[0] for row in shard.rows)),
-        statistics=shard.statistics.total(),
+        statistics=shard.statistics,
     )
 
 
 class _OpenShard:
-    """A file that grows by one row group a cloud."""
+    """A file under construction: one row group per cloud."""
 
     def __init__(self, path: str, schema: Schema, has_pairs: bool | None) -> None:
         self.schema = schema
         self.has_pairs = has_pairs
         self.rows: list[tuple[int, int, int]] = []
-        self.statistics = Tally()
-        # Not Python's file: pyarrow would wait for the interpreter at every page.
+        self.statistics = Statistics()
+        # Not a Python file: pyarrow would need the GIL for every page.
         self._file = pa.OSFile(path, "wb")
         self._writer: pq.ParquetWriter | None = None
 
@@ -107,17 +107,17 @@ class _OpenShard:
             )
         self._open().write_table(pa.Table.from_arrays(cells, schema=layout))
         self.rows.append(row)
-        self.statistics.add(cloud)
+        self.statistics = self.statistics + count_cloud(cloud)
 
     def __exit__(self, *error: object) -> None:
-        # Closed after an error too: pyarrow would do so later, when the file is gone.
+        # Closed after an error too: otherwise pyarrow does so later, when the file no longer exists.
         writer = self._open()
         rows = np.array(self.rows, dtype=ROW_DTYPE).tobytes()
         writer.add_key_value_metadata({ROWS_KEY: base64.b64encode(rows)})
         try:
             writer.close()
         finally:
-            # After an error of the disk, pyarrow would try to close once more when the writer is collected.
+            # After a disk error pyarrow would try to close again when the writer is garbage-collected.
             writer.is_open = False
             self._file.close()
 
@@ -132,15 +132,15 @@ class _OpenShard:
                 data_page_version="2.0",
                 write_page_checksum=True,
                 use_dictionary=False,
-                # Spelled out since the default for booleans is another.
+                # Given explicitly because booleans have another default.
                 column_encoding=dict.fromkeys(paths.values(), "PLAIN"),
                 compression={
                     **{column.name: "none" for column in SCALARS},
                     **{paths[name]: "zstd" if name in PAIR_NAMES else "none" for name in names},
                 },
-                # Limits of a scalar tell readers which row groups to skip; those of a list help nobody.
+                # Readers use min and max of scalars to skip row groups; those of list elements are useless.
                 write_statistics=[column.name for column in SCALARS],
-                # Arrow's own pool keeps memory that it has freed, and a long build would grow by it.
+                # Arrow's default pool does not return freed memory: long builds would grow.
                 memory_pool=pa.system_memory_pool(),
             )
         return self._writer

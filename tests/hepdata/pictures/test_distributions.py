@@ -57,7 +57,7 @@ def test_an_empty_split(pileup_file, tmp_path):
 def test_a_folder_that_cannot_be_made(pileup_file, tmp_path):
     dataset = build_pileup(pileup_file, tmp_path / "dataset")
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InputError, match="no folder can be made"):
+    with pytest.raises(InputError, match="no folder can be created"):
         plot_dataset(dataset, tmp_path / "file" / "pictures")
 
 

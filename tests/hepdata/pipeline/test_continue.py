@@ -92,7 +92,7 @@ def test_overwrite_keeps_the_same_build(tracking_source, tmp_path):
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_that_is_no_dataset_is_never_touched(tracking_source, tmp_path, overwrite):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match=r"something that already exists|files that are no dataset"):
+    with pytest.raises(InputError, match=r"something that already exists|files that are not a dataset"):
         build_dataset(tracking_source, tmp_path, overwrite=overwrite)
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
@@ -175,7 +175,7 @@ def test_two_builds_of_the_same_folder(tracking_source, tmp_path):
     holder.start()
     try:
         assert is_held.wait(60)
-        with pytest.raises(InputError, match="another process at work on it"):
+        with pytest.raises(InputError, match="another process that is writing it"):
             build_dataset(tracking_source, tmp_path / "dataset")
     finally:
         may_go.set()

@@ -90,7 +90,7 @@ class DeadFuture:
 @pytest.mark.parametrize("error", [distributed.CancelledError("gone"), OSError("connection lost")])
 def test_a_cluster_that_gives_up(tmp_path, error):
     job = ShardJob(ShardPlan("train", "train.parquet", (EventRef(1, "event1"),)), tmp_path, "stop")
-    with pytest.raises(JobError, match="a Dask cluster that gave up on it"):
+    with pytest.raises(JobError, match="a Dask cluster that failed to build it"):
         _result(DeadFuture(error), job)
     with pytest.raises(ZeroDivisionError):
         _result(DeadFuture(ZeroDivisionError()), job)

@@ -117,7 +117,7 @@ class Anything:
 def test_other_pickles_need_trust(tmp_path, big_cloud, as_published):
     content = as_published(big_cloud) | {"extra": OrderedDict(bad=Anything())}
     torch.save(content, tmp_path / "data1_s0.pt")
-    with pytest.raises(InputError, match=r"a pickle that is more than tensors.*add `trust=True`"):
+    with pytest.raises(InputError, match=r"a pickle with other objects than tensors.*add `trust=True`"):
         import_file(tmp_path)
     assert_same(import_file(tmp_path, trust=True), big_cloud)
 

@@ -118,7 +118,7 @@ def test_a_url_that_nobody_can_write_is_refused_before_the_build(
     tracking_source, url, monkeypatch, workplace
 ):
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(InputError, match=f"{url}: found an address that cannot be used"):
+    with pytest.raises(InputError, match=f"{url}: found a location that cannot be used"):
         build_dataset(tracking_source, url)
     assert left_in(workplace) == []
 

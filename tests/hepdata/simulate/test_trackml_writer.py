@@ -177,7 +177,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "raw").write_text("")
     with pytest.raises(InputError, match="raw: found a file; expected a folder"):
         simulate_files(tmp_path / "raw", n_events=1, hits_per_event=300)
-    with pytest.raises(InputError, match="raw/sub: found a place where no folder can be made"):
+    with pytest.raises(InputError, match="raw/sub: found a path where no folder can be created"):
         simulate_files(tmp_path / "raw" / "sub", n_events=1, hits_per_event=300)
 
 

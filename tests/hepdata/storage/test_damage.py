@@ -150,8 +150,8 @@ def test_a_failed_write_keeps_what_was_there(tmp_path):
     [
         (errno.ENOSPC, "found no space left on the disk; .*free some space"),
         (errno.EDQUOT, "found no space left on the disk"),
-        (errno.EROFS, "a place that cannot be written"),
-        (errno.EACCES, "a place that cannot be written"),
+        (errno.EROFS, "a folder that cannot be written"),
+        (errno.EACCES, "a folder that cannot be written"),
         (errno.EIO, "found the error"),
     ],
 )
@@ -206,7 +206,7 @@ def test_a_read_only_folder(tmp_path, make_cloud):
                 os.setuid(65534)  # root may write anywhere
             write_shard(tmp_path / "x.parquet", [cloud], PILEUP)
         except JobError as error:
-            code = 0 if "a place that cannot be written (Permission denied)" in str(error) else 2
+            code = 0 if "a folder that cannot be written (Permission denied)" in str(error) else 2
         finally:
             os._exit(code)
     _, status = os.waitpid(child, 0)
@@ -250,7 +250,7 @@ def test_second_builder_is_refused(tmp_path):
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(InputError, match="another process at work on it"):  # noqa: SIM117
+        with pytest.raises(InputError, match="another process that is writing it"):  # noqa: SIM117
             with lock_output(tmp_path / "out"):
                 pass
         # Dead without having cleaned up: the operating system gives the lock back.

@@ -105,7 +105,7 @@ def test_deep_nesting(tmp_path):
 
 def test_a_pipe_in_place_of_the_manifest(tmp_path):
     os.mkfifo(tmp_path / MANIFEST_NAME)
-    with pytest.raises(InputError, match="something that is no file"):
+    with pytest.raises(InputError, match="something that is not a file"):
         open_dataset(tmp_path)
 
 

@@ -7,14 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hepdata.cloud import PairList, PointCloud
-from hepdata.storage.dataset.statistics import ColumnStatistics, Tally, add_up, count_cloud
+from hepdata.storage.dataset.statistics import ColumnStatistics, Statistics, add_up, count_cloud
 
 
 def count(*parts):
-    tally = Tally()
-    for values in parts:
-        tally.add(PointCloud("pileup", 0, 0, {"values": values}))
-    return tally.total().columns["values"]
+    clouds = [PointCloud("pileup", 0, 0, {"values": values}) for values in parts]
+    return add_up(count_cloud(cloud) for cloud in clouds).columns["values"]
 
 
 @given(
@@ -38,7 +36,7 @@ def test_nothing_finite(odd):
     assert count(np.full(3, odd, np.float32)) == ColumnStatistics(n_not_finite=3)
 
 
-def test_clouds_counted_together_are_those_counted_apart():
+def test_counts_of_clouds_add_up():
     rng = np.random.default_rng(0)
     clouds = []
     for number, n in enumerate((5, 0, 300)):
@@ -49,10 +47,8 @@ def test_clouds_counted_together_are_those_counted_apart():
         }
         pairs = PairList(np.arange(n + 1, dtype=np.int32), np.zeros(n, np.int32))
         clouds.append(PointCloud("pileup", number, 0, columns, pairs, pairs))
-    together = Tally()
-    for cloud in clouds:
-        together.add(cloud)
-    assert together.total() == add_up([count_cloud(cloud) for cloud in clouds])
-    assert (together.total().n_points_min, together.total().n_points_max) == (0, 300)
-    assert together.total().n_positives == 305
-    assert Tally().total() == add_up([])
+    together = add_up(count_cloud(cloud) for cloud in clouds)
+    assert together == count_cloud(clouds[0]) + (count_cloud(clouds[1]) + count_cloud(clouds[2]))
+    assert (together.n_points_min, together.n_points_max) == (0, 300)
+    assert together.n_positives == 305
+    assert add_up([]) == Statistics()

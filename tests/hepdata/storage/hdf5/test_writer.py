@@ -73,12 +73,12 @@ def test_clouds_larger_than_a_chunk(tmp_path, make_cloud):
     from hepdata.storage.dataset.statistics import add_up, count_cloud
     from hepdata.storage.hdf5.reader import Hdf5Shard
     from hepdata.storage.hdf5.writer import POINT_CHUNK, Sizes, write_hdf5
-    from hepdata.storage.location import open_place
+    from hepdata.storage.location import open_location
 
     clouds = [make_cloud("pileup", n, event_id=n) for n in (POINT_CHUNK + 5, 0, 3, 2 * POINT_CHUNK)]
     sizes = Sizes.of(add_up([count_cloud(cloud) for cloud in clouds]))
     record = write_hdf5(tmp_path / "x.h5", clouds, PILEUP, has_pairs=False, sizes=sizes)
-    reader = Hdf5Shard(open_place(tmp_path), record, PILEUP.columns)
+    reader = Hdf5Shard(open_location(tmp_path), record, PILEUP.columns)
     for row, cloud in enumerate(clouds):
         for name, values in reader.read(row, list(cloud.columns)).items():
             np.testing.assert_array_equal(values, cloud.columns[name])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hepdata.cloud import PairList, PointCloud
 from hepdata.schema import TRACKING, Column, Schema
 from hepdata.storage.columns import PAIR_NAMES, arrays_of, list_columns
-from hepdata.storage.location import open_place
+from hepdata.storage.location import open_location
 from hepdata.storage.parquet.pages import ChecksumError, Chunk, decode_page
 from hepdata.storage.parquet.reader import ParquetShard
 from hepdata.storage.parquet.writer import write_shard
@@ -73,7 +73,7 @@ def test_the_same_arrays_as_pyarrow_gives(tmp_path_factory, shard):
     path = tmp_path_factory.mktemp("shard") / "x.parquet"
     record = write_shard(path, clouds, schema, has_pairs=has_pairs)
     columns = list_columns(schema, has_pairs)
-    reader = ParquetShard(open_place(path.parent), record, columns)
+    reader = ParquetShard(open_location(path.parent), record, columns)
     for row, cloud in enumerate(clouds):
         expected = arrays_of(cloud, schema, has_pairs)
         for name, values in reader.read(row, list(expected)).items():

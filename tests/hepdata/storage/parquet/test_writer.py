@@ -13,13 +13,13 @@ from hepdata.cloud import PairList, PointCloud
 from hepdata.errors import InputError
 from hepdata.schema import PILEUP, SCHEMAS, TRACKING
 from hepdata.storage.columns import list_columns
-from hepdata.storage.location import open_place
+from hepdata.storage.location import open_location
 from hepdata.storage.parquet.reader import ParquetShard
 from hepdata.storage.parquet.writer import write_shard
 
 
 def open_written(path, record, schema):
-    return ParquetShard(open_place(path.parent), record, list_columns(schema, record.has_pairs))
+    return ParquetShard(open_location(path.parent), record, list_columns(schema, record.has_pairs))
 
 
 def names_of(schema, has_pairs):
