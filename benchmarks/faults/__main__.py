@@ -12,13 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.faults import child, damage, jobs, kills
+from benchmarks.faults import child, damage, jobs, kills, manifests, runs
 from benchmarks.faults.tally import Tally
 
-KINDS = {**kills.KINDS, **damage.KINDS}
+KINDS = kills.KINDS | damage.KINDS | manifests.KINDS | runs.KINDS
 
 
 def main() -> int:
@@ -30,35 +27,37 @@ def main() -> int:
     unknown = set(options.kinds) - set(KINDS)
     if unknown:
         parser.error(f"no kind {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
+    child.preload()
     folder = Path(tempfile.mkdtemp(prefix="hept-faults-"))
     tallies: list[Tally] = []
+    begun = time.monotonic()
     try:
         prepared = child.run(lambda: jobs.prepare(folder / "start"))
         if prepared.ending != "done":
             raise SystemExit(prepared.text)
         for kind in options.kinds or KINDS:
-            begun = time.monotonic()
+            kind_begun = time.monotonic()
             new = KINDS[kind](folder, options.share)
             tallies += new
-            print(
-                f"… {kind}: {sum(t.tried for t in new)} in {time.monotonic() - begun:.0f} s", file=sys.stderr
-            )
+            n_tried, seconds = sum(tally.tried for tally in new), time.monotonic() - kind_begun
+            print(f"… {kind}: {n_tried} in {seconds:.0f} s", file=sys.stderr)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    print(f"{time.strftime('%Y-%m-%d')}, {(time.monotonic() - begun) / 60:.0f} minutes\n")
     return report(tallies)
 
 
 def report(tallies: list[Tally]) -> int:
     """Print the table and what went wrong."""
-    table = Table("fault", "tried", "survived", "of these refused in one line", title="Faults")
-    for tally in tallies:
-        table.add_row(tally.name, str(tally.tried), str(tally.survived), str(tally.refused))
+    rows = [[tally.fault, tally.target, tally.tried, tally.survived, tally.refused] for tally in tallies]
     total = [sum(getattr(tally, name) for tally in tallies) for name in ("tried", "survived", "refused")]
-    table.add_row("all", *map(str, total), style="bold")
-    Console(width=120).print(table)
+    print("| fault | what it was done to | tried | survived | of these refused in one line |")
+    print("|---|---|---:|---:|---:|")
+    for row in (*rows, ["**all**", "", *total]):
+        print(f"| {' | '.join(map(str, row))} |")
     for tally in tallies:
         for failure in tally.failures:
-            print(f"{tally.name}: {failure}")
+            print(f"{tally.fault}, {tally.target}: {failure}")
     return int(total[0] != total[1])
 
 

@@ -33,7 +33,7 @@ class DaskCluster:
 
         Raises:
             InputError: Dask is not installed, or no scheduler answers.
-            JobError: A shard killed worker after worker, or the scheduler went away.
+            JobError: Workers do not start, a shard killed worker after worker, or the scheduler went away.
         """
         try:
             from distributed import as_completed
@@ -56,10 +56,18 @@ class DaskCluster:
         from distributed import Client, LocalCluster
 
         if self.scheduler is None:
-            cluster = LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=":0"
-            )
-            return Client(cluster), cluster  # type: ignore[no-untyped-call]
+            try:
+                cluster = LocalCluster(  # type: ignore[no-untyped-call]
+                    n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+                )
+                return Client(cluster), cluster  # type: ignore[no-untyped-call]
+            except (RuntimeError, OSError) as error:
+                raise JobError(
+                    "Dask",
+                    found=f"workers that did not start ({error})",
+                    expected="processes that live, and ports of this machine that they can open",
+                    remedy="look at the memory, give fewer `workers`, or run the same command again",
+                ) from error
         try:
             if self.scheduler.endswith(".json"):
                 # Dask itself would wait without end for a file that is not there.

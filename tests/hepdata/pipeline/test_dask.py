@@ -77,6 +77,22 @@ def test_no_scheduler_answers(tracking_source, tmp_path, address):
         build_dataset(tracking_source, tmp_path / "dataset", engine="dask", scheduler=address)
 
 
+def test_workers_that_die_as_they_start(tracking_source, tmp_path, same_bytes):
+    import dask
+
+    out = tmp_path / "place" / "dataset"
+    out.parent.mkdir()
+    (tmp_path / "die.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    with (
+        dask.config.set({"distributed.worker.preload": [str(tmp_path / "die.py")]}),
+        pytest.raises(JobError, match=r"found workers that did not start .*run the same command again"),
+    ):
+        build_dataset(tracking_source, out, engine="dask", workers=2)
+    assert not list(out.parent.iterdir())
+    build_dataset(tracking_source, out, engine="dask", workers=2)
+    same_bytes(out)
+
+
 class DeadFuture:
     """A result that the cluster could not get."""
 
