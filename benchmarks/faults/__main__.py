@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.faults import child, damage, jobs, kills, manifests, runs
@@ -29,36 +30,36 @@ def main() -> int:
         parser.error(f"no kind {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
     child.preload()
     folder = Path(tempfile.mkdtemp(prefix="hept-faults-"))
-    tallies: list[Tally] = []
     begun = time.monotonic()
     try:
         prepared = child.run(lambda: jobs.prepare(folder / "start"))
         if prepared.ending != "done":
             raise SystemExit(prepared.text)
-        for kind in options.kinds or KINDS:
-            kind_begun = time.monotonic()
-            new = KINDS[kind](folder, options.share)
-            tallies += new
-            n_tried, seconds = sum(tally.tried for tally in new), time.monotonic() - kind_begun
-            print(f"… {kind}: {n_tried} in {seconds:.0f} s", file=sys.stderr)
+        tallies = print_table(
+            t for kind in options.kinds or KINDS for t in KINDS[kind](folder, options.share)
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"{time.strftime('%Y-%m-%d')}, {(time.monotonic() - begun) / 60:.0f} minutes\n")
-    return report(tallies)
+    print(f"\n{time.strftime('%Y-%m-%d')}, {(time.monotonic() - begun) / 60:.0f} minutes")
+    failures = [f"{t.fault}, {t.target}: {failure}" for t in tallies for failure in t.failures]
+    print("\n".join(failures))
+    return int(bool(failures))
 
 
-def report(tallies: list[Tally]) -> int:
-    """Print the table and what went wrong."""
-    rows = [[tally.fault, tally.target, tally.tried, tally.survived, tally.refused] for tally in tallies]
-    total = [sum(getattr(tally, name) for tally in tallies) for name in ("tried", "survived", "refused")]
+def print_table(tallies: Iterable[Tally]) -> list[Tally]:
+    """Print a row as soon as its tries are done, and the sums below."""
     print("| fault | what it was done to | tried | survived | of these refused in one line |")
-    print("|---|---|---:|---:|---:|")
-    for row in (*rows, ["**all**", "", *total]):
-        print(f"| {' | '.join(map(str, row))} |")
+    print("|---|---|---:|---:|---:|", flush=True)
+    done = []
     for tally in tallies:
-        for failure in tally.failures:
-            print(f"{tally.fault}, {tally.target}: {failure}")
-    return int(total[0] != total[1])
+        done.append(tally)
+        print(
+            f"| {tally.fault} | {tally.target} | {tally.tried} | {tally.survived} | {tally.refused} |",
+            flush=True,
+        )
+    total = [sum(getattr(tally, name) for tally in done) for name in ("tried", "survived", "refused")]
+    print(f"| **all** | | {' | '.join(f'**{number:,}**' for number in total)} |")
+    return done
 
 
 if __name__ == "__main__":

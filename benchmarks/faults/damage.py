@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import resource
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -140,41 +140,35 @@ def read_and_validate(copy: Path, name: str, whole: bytes) -> str:
     return read_dataset(path.parent)
 
 
-def flip_datasets(folder: Path, share: float) -> list[Tally]:
+def flip_datasets(folder: Path, share: float) -> Iterator[Tally]:
     """One bit of any file of a dataset: reading refuses it or gives what was written; `validate` finds it."""
     copy = fresh(folder)
-    tallies = []
     for path in sorted([*(copy / "first").iterdir(), *(copy / "first-h5").iterdir()]):
         name = str(path.relative_to(copy))
         read = partial(read_and_validate, name=name, whole=path.read_bytes())
-        tallies.append(spoil("bit flipped", name, path, flip, read, 60, share))
-    return tallies
+        yield spoil("bit flipped", name, path, flip, read, 60, share)
 
 
-def mutate_raw(folder: Path, share: float) -> list[Tally]:
+def mutate_raw(folder: Path, share: float) -> Iterator[Tally]:
     """Mutated raw files: refused, or built into a dataset that validates."""
     copy = fresh(folder)
     read_csv = partial(build_and_validate, build=partial(build, events="1000-1002"))
     files = {
         f"{part}.csv": f"raw/event000001001-{part}.csv" for part in ("hits", "cells", "truth", "particles")
     }
-    tallies = [
-        spoil("mutated", name, copy / file, mutate, read_csv, 80, share)
-        for name, file in (files | {"detectors.csv": "raw/detectors.csv"}).items()
-    ]
+    for name, file in (files | {"detectors.csv": "raw/detectors.csv"}).items():
+        yield spoil("mutated", name, copy / file, mutate, read_csv, 80, share)
     read_root = partial(build_and_validate, build=pileup)
-    return [*tallies, spoil("mutated", "ROOT file", copy / "pileup.root", mutate, read_root, 400, share)]
+    yield spoil("mutated", "ROOT file", copy / "pileup.root", mutate, read_root, 400, share)
 
 
-def mutate_yaml(folder: Path, share: float) -> list[Tally]:
+def mutate_yaml(folder: Path, share: float) -> Iterator[Tally]:
     """Mutated settings and branch maps: refused, or taken for others."""
     copy = fresh(folder)
     (copy / "preset.yaml").write_text(PRESET)
     (copy / "branches.yaml").write_text(BRANCHES)
-    return [
-        spoil("mutated", "preset (YAML)", copy / "preset.yaml", mutate, read_preset, 250, share),
-        spoil("mutated", "branch map (YAML)", copy / "branches.yaml", mutate, read_branches, 150, share),
-    ]
+    yield spoil("mutated", "preset (YAML)", copy / "preset.yaml", mutate, read_preset, 250, share)
+    yield spoil("mutated", "branch map (YAML)", copy / "branches.yaml", mutate, read_branches, 150, share)
 
 
 def read_preset(copy: Path) -> str:

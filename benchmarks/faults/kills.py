@@ -8,7 +8,7 @@ import resource
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -101,8 +101,7 @@ def run_undisturbed(job: Job, folder: Path) -> Undisturbed:
 def disturb(title: str, fault: Fault, n_tries: int | None, jobs: Sequence[Job] = JOBS) -> Kind:
     """Disturb jobs, do each again, and compare; as often as a job has steps, where no number is given."""
 
-    def try_all(folder: Path, share: float) -> list[Tally]:
-        tallies = []
+    def try_all(folder: Path, share: float) -> Iterator[Tally]:
         for job in jobs:
             tally, whole = Tally(title, job.name), run_undisturbed(job, folder)
             for number in spread(n_tries or whole.n_steps, share / job.cost):
@@ -112,8 +111,7 @@ def disturb(title: str, fault: Fault, n_tries: int | None, jobs: Sequence[Job] =
                 new = whole.result if job.out == "first" else old
                 problem = fault(this) or find_loss(this.copy, old, new)
                 tally.add(f"number {number}", *this.finish(problem))
-            tallies.append(tally)
-        return tallies
+            yield tally
 
     return try_all
 

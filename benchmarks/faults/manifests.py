@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def use(copy: Path, names: frozenset[str]) -> str:
     return ""
 
 
-def forge_manifests(folder: Path, share: float) -> list[Tally]:
+def forge_manifests(folder: Path, share: float) -> Iterator[Tally]:
     """Hostile manifests."""
     copy = fresh(folder)
     path = copy / "second" / "dataset.json"
@@ -75,7 +76,7 @@ def forge_manifests(folder: Path, share: float) -> list[Tally]:
     if sign(unsigned) != path.read_bytes():
         raise SystemExit("manifests are signed in another way now; forged ones would all be refused for that")
     names = frozenset(entry.name for entry in copy.iterdir())
-    return [spoil("forged", "dataset.json", path, forge, partial(use, names=names), 500, share)]
+    yield spoil("forged", "dataset.json", path, forge, partial(use, names=names), 500, share)
 
 
 KINDS: dict[str, Kind] = {"manifests": forge_manifests}

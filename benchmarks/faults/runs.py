@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -57,7 +58,7 @@ def evaluate(copy: Path) -> str:
     return ""
 
 
-def flip_runs(folder: Path, share: float) -> list[Tally]:
+def flip_runs(folder: Path, share: float) -> Iterator[Tally]:
     """One bit of any file of a run, or of the authors' checkpoint in both of torch's formats."""
     copy = fresh(folder)
     readers = {
@@ -68,17 +69,14 @@ def flip_runs(folder: Path, share: float) -> list[Tally]:
         "run.json": (partial(resume, without_newest=True), 100),
         "config.yaml": (partial(resume, without_newest=True), 100),
     }
-    tallies = [
-        spoil("bit flipped", f"run/{name}", copy / "run" / name, flip, read, n_tries, share)
-        for name, (read, n_tries) in readers.items()
-    ]
+    for name, (read, n_tries) in readers.items():
+        yield spoil("bit flipped", f"run/{name}", copy / "run" / name, flip, read, n_tries, share)
     for name, has_checksums in (("published.pt", True), ("published-old.pt", False)):
         read = partial(read_published, name=name, has_checksums=has_checksums)
-        tallies.append(spoil("bit flipped", name, copy / name, flip, read, 100, share))
-    return tallies
+        yield spoil("bit flipped", name, copy / name, flip, read, 100, share)
 
 
-def mutate_runs(folder: Path, share: float) -> list[Tally]:
+def mutate_runs(folder: Path, share: float) -> Iterator[Tally]:
     """Mutated text files of a run, and weights of any kind that are cut or have holes."""
     copy = fresh(folder)
     readers = {
@@ -90,10 +88,8 @@ def mutate_runs(folder: Path, share: float) -> list[Tally]:
         "resume.pt": (partial(resume, without_newest=False), 50),
         "best.safetensors": (partial(read_weights, name="best.safetensors"), 50),
     }
-    return [
-        spoil("mutated", f"run/{name}", copy / "run" / name, mutate, read, n_tries, share)
-        for name, (read, n_tries) in readers.items()
-    ]
+    for name, (read, n_tries) in readers.items():
+        yield spoil("mutated", f"run/{name}", copy / "run" / name, mutate, read, n_tries, share)
 
 
 KINDS: dict[str, Kind] = {"runs": flip_runs, "mutated-runs": mutate_runs}

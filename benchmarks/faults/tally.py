@@ -40,7 +40,7 @@ class Tally:
 
 
 # Tries a kind of fault in a folder, as large a share of the tries as asked for.
-Kind = Callable[[Path, float], list[Tally]]
+Kind = Callable[[Path, float], Iterator[Tally]]
 
 
 def spread(n_tries: int, share: float) -> Iterator[int]:

@@ -41,8 +41,9 @@ class DaskCluster:
             raise missing_extra("distributed", "dask") from error
         client, cluster = self._connect()
         try:
-            scattered = client.scatter(source, broadcast=True, hash=False)
-            waiting = {client.submit(build_shard, scattered, job, pure=False): job for job in jobs}
+            # Not scattered: scattered data is lost with its worker, and scattering to a dying one hangs.
+            held = client.submit(_hold, source, pure=False)
+            waiting = {client.submit(build_shard, held, job, pure=False): job for job in jobs}
             for future in as_completed(list(waiting)):  # type: ignore[no-untyped-call]
                 note = _result(future, waiting[future])
                 tick(len(waiting[future].plan.events))
@@ -81,6 +82,11 @@ class DaskCluster:
                 expected="the address of a running Dask scheduler, like tcp://host:8786",
                 remedy="start one with `dask scheduler`, or leave the option out for one on this machine",
             ) from error
+
+
+def _hold(source: EventSource) -> EventSource:
+    """Have the source on the cluster as the result of a task, which is made again where a worker dies."""
+    return source
 
 
 def _result(future: Any, job: ShardJob) -> ShardNote:
