@@ -85,7 +85,7 @@ def start(work: Work) -> Child:
     os._exit(code)
 
 
-def wait(child: Child, timeout: float = 120.0) -> Outcome:
+def wait(child: Child, timeout: float = 300.0) -> Outcome:
     """The outcome of a child; one that takes longer than `timeout` seconds is killed."""
     limit = time.monotonic() + timeout
     try:
@@ -107,7 +107,7 @@ def wait(child: Child, timeout: float = 120.0) -> Outcome:
     return Outcome(_CODES.get(os.WEXITSTATUS(status), "crashed"), text)
 
 
-def run(work: Work, timeout: float = 120.0) -> Outcome:
+def run(work: Work, timeout: float = 300.0) -> Outcome:
     """Do the work in a child and wait for it."""
     return wait(start(work), timeout)
 

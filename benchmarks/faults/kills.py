@@ -197,9 +197,9 @@ def meet_rival(this: Try) -> str:
 
 KINDS: dict[str, Kind] = {
     "steps": disturb("killed before a file operation", kill_at_step, None),
-    "writes": disturb("killed in a write", kill_in_write, 20),
-    "kills": disturb("killed at a random time", kill_at_random, 40),
-    "members": disturb("one of its processes killed", kill_member, 60, IN_SEVERAL_PROCESSES),
-    "disks": disturb("full disk", fill_disk, 20),
-    "rivals": disturb("two writers", meet_rival, 15),
+    "writes": disturb("killed in a write", kill_in_write, 15),
+    "kills": disturb("killed at a random time", kill_at_random, 30),
+    "members": disturb("one of its processes killed", kill_member, 45, IN_SEVERAL_PROCESSES),
+    "disks": disturb("full disk", fill_disk, 15),
+    "rivals": disturb("two writers", meet_rival, 12),
 }
