@@ -1,8 +1,8 @@
 """One writer per run: a lock that the operating system releases when its holder dies.
 
-The lock is `flock`, which network file systems pass on between hosts (NFS, Lustre, GPFS and CephFS do as they
-are usually mounted). Where a file system has none, the lock is the existence of its file. A second file says
-who holds it.
+The lock is `flock`. By their documentation NFS 4, Lustre (mounted with `flock`), GPFS and CephFS pass it on
+between hosts; we have tried local file systems only. Where a file system has none, the lock is the existence
+of its file. A second file says who holds it.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def edit_csv() -> Callable[[Path, Callable[[pd.DataFrame], pd.DataFrame]], None]
 
 @pytest.fixture
 def keep_hits(edit_csv) -> Callable[[Path, Callable[[pd.DataFrame], Iterable[int]]], None]:
-    """Keep some hits of every event, with cells and truth: `keep_hits(folder, chosen)`, chosen by the truth."""
+    """Keep only hits that are chosen from the truth of their event: `keep_hits(folder, chosen)`."""
     import pandas as pd
 
     def keep(folder: Path, chosen: Callable[[pd.DataFrame], Iterable[int]]) -> None:

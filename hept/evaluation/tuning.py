@@ -17,7 +17,7 @@ from hepdata.progress import Progress, Silent
 from hepdata.schema import Target
 from hepdata.storage.atomic import write_atomically
 from hept.checkpoint import TrainedModel
-from hept.dataset_checks import find_target
+from hept.dataset_checks import check_labels, find_target
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.evaluator import embed, open_split
 from hept.evaluation.truth import list_truth
@@ -65,6 +65,7 @@ def tune_clustering(
             remedy="give a model trained on pairs, for instance on a tracking dataset",
         )
     target = find_target(dataset)
+    check_labels(dataset, needs_pairs=False)
     loader = open_split(trained, dataset, split)
     clouds = [
         (out.double().cpu().numpy(), batch)
