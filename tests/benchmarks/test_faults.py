@@ -1,4 +1,4 @@
-"""The fault suite finds what is wrong: a careless job and a careless reader do not survive, careful ones do."""
+"""The fault suite finds what is wrong: careless jobs and readers do not survive, careful ones do."""
 
 import json
 import subprocess
