@@ -9,6 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -148,7 +149,9 @@ def kill_member(this: Try) -> str:
     process = start_and_wait(this)
     members = child.list_group(process.process)[:-1]
     if members:
-        os.kill(this.draw.choice(members), signal.SIGKILL)
+        # It may have ended since.
+        with suppress(ProcessLookupError):
+            os.kill(this.draw.choice(members), signal.SIGKILL)
     if this.job.dies_together:
         child.kill_group(process.process)
     return end(this, process)
