@@ -33,7 +33,7 @@ class DaskCluster:
 
         Raises:
             InputError: Dask is not installed, or no scheduler answers.
-            JobError: A shard killed several workers, or the scheduler stopped answering.
+            JobError: Workers do not start, a shard killed several workers, or the scheduler does not answer.
         """
         try:
             from distributed import as_completed
@@ -41,8 +41,9 @@ class DaskCluster:
             raise missing_extra("distributed", "dask") from error
         client, cluster = self._connect()
         try:
-            scattered = client.scatter(source, broadcast=True, hash=False)
-            waiting = {client.submit(build_shard, scattered, job, pure=False): job for job in jobs}
+            # Not scattered: scattered data is lost with its worker, and scattering to a dying one hangs.
+            held = client.submit(_hold, source, pure=False)
+            waiting = {client.submit(build_shard, held, job, pure=False): job for job in jobs}
             for future in as_completed(list(waiting)):  # type: ignore[no-untyped-call]
                 note = _result(future, waiting[future])
                 tick(len(waiting[future].plan.events))
@@ -56,10 +57,18 @@ class DaskCluster:
         from distributed import Client, LocalCluster
 
         if self.scheduler is None:
-            cluster = LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=":0"
-            )
-            return Client(cluster), cluster  # type: ignore[no-untyped-call]
+            try:
+                cluster = LocalCluster(  # type: ignore[no-untyped-call]
+                    n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+                )
+                return Client(cluster), cluster  # type: ignore[no-untyped-call]
+            except (RuntimeError, OSError) as error:
+                raise JobError(
+                    "Dask",
+                    found=f"workers that did not start ({error})",
+                    expected="processes that live, and ports of this machine that they can open",
+                    remedy="look at the memory, give fewer `workers`, or run the same command again",
+                ) from error
         try:
             if self.scheduler.endswith(".json"):
                 # Dask would wait forever for a missing file.
@@ -73,6 +82,11 @@ class DaskCluster:
                 expected="the address of a running Dask scheduler, like tcp://host:8786",
                 remedy="start one with `dask scheduler`, or omit `scheduler` to start one on this machine",
             ) from error
+
+
+def _hold(source: EventSource) -> EventSource:
+    """Have the source on the cluster as the result of a task, which is made again where a worker dies."""
+    return source
 
 
 def _result(future: Any, job: ShardJob) -> ShardNote:

@@ -19,7 +19,7 @@ from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.inference import Answer, run_model
 from hept.evaluation.truth import Truth, list_truth
 from hept.metrics.tracks import Rates, match_tracks
-from hept.model.dataset_checks import find_target
+from hept.model.dataset_checks import check_labels, find_target
 from hept.model.trained import TrainedModel
 
 FILE = "clustering.json"
@@ -65,6 +65,7 @@ def tune_clustering(
             expected="a model whose embeddings are clustered",
             remedy="give a model trained on pairs, for instance on a tracking dataset",
         )
+    check_labels(dataset, needs_pairs=False)
     answers = run_model(trained, dataset, split, max_clouds=max_clouds, progress=progress)
     return try_clusterings(answers, find_target(dataset), progress=progress)
 

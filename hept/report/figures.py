@@ -42,17 +42,20 @@ def draw_curves(rows: list[dict[str, str]], metric: str) -> Figure:
     figure, panels = new_figure(2)
     epochs = [float(row["epoch"]) for row in rows]
     curves = {
-        label: (epochs, [float(row[name]) for row in rows])
+        label: (epochs, _read_column(rows, name))
         for label, name in (("training", "train_loss"), ("validation", "valid_loss"))
     }
     draw_loss(panels[0], curves, title="loss")
-    panels[1].plot(
-        epochs, [float(row[f"valid_{metric}"]) for row in rows], color=SIGNAL, marker="o", markersize=3
-    )
+    panels[1].plot(epochs, _read_column(rows, f"valid_{metric}"), color=SIGNAL, marker="o", markersize=3)
     panels[1].set_xlabel("epoch")
     panels[1].xaxis.set_major_locator(MaxNLocator(integer=True))
     panels[1].set_title(f"validation: {name_metric(metric)}", loc="left", fontsize=11, color=INK)
     return figure
+
+
+def _read_column(rows: list[dict[str, str]], name: str) -> list[float]:
+    # A table with a damaged header has the column under another name.
+    return [float(row.get(name, "nan")) for row in rows]
 
 
 def draw_efficiencies(rates: Rates) -> Figure:

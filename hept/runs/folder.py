@@ -12,8 +12,7 @@ resume.pt         the newest saved state; resume-1.pt, … are older ones
 
 from __future__ import annotations
 
-import csv
-import io
+import hashlib
 import json
 import sys
 from collections.abc import Mapping
@@ -23,11 +22,14 @@ from pathlib import Path
 from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
+from hept.runs.tables import append_row, cut_table, read_table
 from hept.settings.config import MOVED, check_config
 from hept.settings.fields import TrainConfig
 from hept.settings.yaml_text import parse_yaml
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
+# What the rows of a table are counted by.
+_KEYS = {"metrics": "epoch", "steps": "step"}
 VERSIONS = ("hept", "torch", "lightning-fabric", "numpy", "safetensors")
 
 
@@ -36,7 +38,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._rows = {name: path / f"{name}.csv" for name in ("metrics", "steps")}
+        self._tables = {name: path / f"{name}.csv" for name in _KEYS}
 
     def is_begun(self, config: TrainConfig, *, resume: bool) -> bool:
         """Whether the folder holds a run to continue; otherwise a new run can start in it.
@@ -66,10 +68,12 @@ class RunFolder:
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in VERSIONS}
+        settings = config.to_yaml()
+        origin = {"versions": versions, "command": sys.argv, "settings": _digest(parse_yaml(settings))}
         # run.json first: `check_unused` does not accept a config.yaml without it as a run.
-        self._write_description(dict(description) | {"versions": versions, "command": sys.argv})
+        self._write_description(dict(description) | origin)
         with write_atomically(self.path / "config.yaml") as file:
-            file.write(config.to_yaml().encode())
+            file.write(settings.encode())
 
     def _check_settings(self, config: TrainConfig) -> None:
         kept = self.read_config()
@@ -106,7 +110,7 @@ class RunFolder:
         """The configuration with which the run started.
 
         Raises:
-            InputError: Not a run folder, or one of an earlier version.
+            InputError: Not a run folder, one of an earlier version, or the file was changed.
         """
         try:
             content = parse_yaml((self.path / "config.yaml").read_text(encoding="utf-8"))
@@ -125,20 +129,40 @@ class RunFolder:
                 expected="a run of this version",
                 remedy="only evaluate the run, or start another one",
             )
+        if self.read_description().get("settings", _digest(content)) != _digest(content):
+            raise InputError(
+                self.path / "config.yaml",
+                found="settings that were changed since the run began",
+                expected="those that it began with: its state belongs to them",
+                remedy="restore the file from a copy, or begin another run with the new settings",
+            )
         return check_config(content, where=self.path / "config.yaml")
 
     def read_description(self) -> dict[str, object]:
-        """The content of `run.json`."""
+        """The content of `run.json`.
+
+        Raises:
+            InputError: Not a run folder, or the file is damaged.
+        """
         try:
-            content = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            content = dict(json.loads((self.path / "run.json").read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise InputError(
                 self.path,
                 found="no readable run.json",
                 expected="a run folder made by hept-train fit",
                 remedy="check the path",
             ) from error
-        return dict(content)
+        # Earlier versions wrote no checksum.
+        checksum = content.pop("sha256", None)
+        if checksum not in (None, _digest(content)):
+            raise InputError(
+                self.path / "run.json",
+                found="a damaged file (its checksum does not match)",
+                expected="the description that the run began with",
+                remedy="restore the file from a copy; the weights can be used without it",
+            )
+        return content
 
     def read_inputs(self) -> tuple[tuple[ModelInput, ...], tuple[ModelInput, ...]]:
         """Features and coordinates with which the run started.
@@ -172,46 +196,30 @@ class RunFolder:
             self._write_description(self.read_description() | {"threads": threads})
 
     def _write_description(self, content: Mapping[str, object]) -> None:
+        # As it is read again: a checksum over tuples and paths would not be found again.
+        plain = json.loads(json.dumps(content, default=str))
         with write_atomically(self.path / "run.json") as file:
-            file.write((json.dumps(content, indent=2, default=str) + "\n").encode())
+            file.write((json.dumps(plain | {"sha256": _digest(plain)}, indent=2) + "\n").encode())
 
     def append(self, table: str, row: Mapping[str, object]) -> None:
-        """Add a row to `metrics` or `steps`; the first row writes the header."""
-        path = self._rows[table]
-        with disk_errors(path), path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, fieldnames=list(row))
-            if file.tell() == 0:
-                writer.writeheader()
-            writer.writerow({name: _text(value) for name, value in row.items()})
+        """Add a row to `metrics` or `steps`; the first row makes the header."""
+        append_row(self._tables[table], row)
 
     def read_rows(self, table: str) -> list[dict[str, str]]:
-        """The rows of `metrics` or `steps`, empty if there are none yet."""
-        path = self._rows[table]
-        if not path.exists():
-            return []
-        with path.open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
+        """The rows of `metrics` or `steps` that are whole; empty where there are none yet.
+
+        Raises:
+            InputError: The table is damaged as a whole.
+        """
+        return read_table(self._tables[table], _KEYS[table])
 
     def forget_after(self, *, step: int, epoch: int) -> None:
         """Drop rows after the last saved state of a killed run, since the run repeats these steps and epochs.
 
         Epochs are compared separately: a state saved after the last step of an epoch precedes its end.
         """
-        for table, column, last in (("steps", "step", step), ("metrics", "epoch", epoch)):
-            path = self._rows[table]
-            rows = [row for row in self.read_rows(table) if (row.get(column) or "").isdigit()]
-            kept = [row for row in rows if int(row[column]) <= last and None not in row.values()]
-            if not kept:
-                # Otherwise rows would be appended to an incomplete header.
-                with disk_errors(path):
-                    path.unlink(missing_ok=True)
-                continue
-            text = io.StringIO(newline="")
-            writer = csv.DictWriter(text, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(kept)
-            with write_atomically(path) as file:
-                file.write(text.getvalue().encode())
+        for table, last in (("steps", step), ("metrics", epoch)):
+            cut_table(self._tables[table], _KEYS[table], last)
 
 
 def has_states(folder: Path) -> bool:
@@ -280,9 +288,9 @@ def _has_setting(content: object, key: str) -> bool:
     return isinstance(inner, dict) and name in inner
 
 
-def _text(value: object) -> object:
-    # repr keeps every digit of a float, so that two runs can be compared exactly.
-    return repr(value) if isinstance(value, float) else value
+def _digest(content: object) -> str:
+    """Checksum of plain values, however they are written down."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _version(package: str) -> str:

@@ -1,8 +1,8 @@
 """One writer per run: a lock that the operating system releases when its holder dies.
 
-The lock is `flock`, which network file systems support across hosts (NFS, Lustre, GPFS and CephFS do, as
-usually mounted). On a file system without it, the lock is the existence of its file. A second file names the
-holder.
+The lock is `flock`. By their documentation NFS 4, Lustre (mounted with `flock`), GPFS and CephFS support it
+across hosts; only local file systems were tried. On a file system without it, the lock is the existence of
+its file. A second file names the holder.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The same build on a Dask cluster of real processes."""
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -75,6 +76,55 @@ def test_a_cluster_of_its_own(tracking_source, tmp_path, same_bytes):
 def test_no_scheduler_answers(tracking_source, tmp_path, address):
     with pytest.raises(InputError, match=f"no answer from '{address}'"):
         build_dataset(tracking_source, tmp_path / "dataset", engine="dask", scheduler=address)
+
+
+def arrive(source, mark):
+    """What a `MortalSource` is unpickled with: the first worker dies of it."""
+    if multiprocessing.parent_process() is None:
+        # The scheduler, which is in this process, unpickles what it sends on.
+        return MortalSource(source, mark)
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return source
+
+
+class MortalSource:
+    """A source that kills the first worker that receives it."""
+
+    def __init__(self, source, mark):
+        self.source, self.mark = source, mark
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["source"], name)
+
+    def __reduce__(self):
+        return arrive, (self.source, self.mark)
+
+
+def test_a_worker_that_is_killed_as_it_receives_the_source(tracking_source, cluster, tmp_path, same_bytes):
+    out, mark = tmp_path / "place" / "dataset", tmp_path / "killed"
+    out.parent.mkdir()
+    source = MortalSource(tracking_source, mark)
+    build_dataset(source, out, engine="dask", scheduler=cluster.scheduler_address)
+    assert mark.exists()
+    same_bytes(out)
+
+
+def test_workers_that_die_as_they_start(tracking_source, tmp_path, same_bytes):
+    import dask
+
+    out = tmp_path / "place" / "dataset"
+    out.parent.mkdir()
+    (tmp_path / "die.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    with (
+        dask.config.set({"distributed.worker.preload": [str(tmp_path / "die.py")]}),
+        pytest.raises(JobError, match=r"found workers that did not start .*run the same command again"),
+    ):
+        build_dataset(tracking_source, out, engine="dask", workers=2)
+    assert not list(out.parent.iterdir())
+    build_dataset(tracking_source, out, engine="dask", workers=2)
+    same_bytes(out)
 
 
 class DeadFuture:
