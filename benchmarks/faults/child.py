@@ -28,8 +28,8 @@ _CODES: dict[int, Ending] = {0: "done", 3: "refused", 4: "traceback"}
 _STEPS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
 # Imported once, here: a child then begins with its work.
 _MODULES = (
-    "distributed", "h5py", "hepdata.building", "hepdata.commands", "hept.checkpoint", "hept.commands",
-    "hept.published", "hept.training.trainer", "pyarrow.parquet", "uproot",
+    "distributed", "h5py", "hepdata.building", "hepdata.commands", "hept.commands",
+    "hept.model.weights", "hept.training.trainer", "pyarrow.parquet", "uproot",
 )  # fmt: skip
 
 
