@@ -44,10 +44,10 @@ def run() -> list[Ratio]:
 def measure_speed(place: Path) -> list[Ratio]:
     """Every event as a finished cloud, then as a dataset; files in the system's cache, all packages imported.
 
-    Bare reading is uproot with its defaults: one process, one thread. The clouds are made in one process, too.
-    The whole build is what the command line does with its defaults (opening, input and output checksummed, every
-    byte flushed to the disk): as many processes as it chooses for the size of the input, their start included.
-    The time of a build in one process is printed next to it.
+    Bare reading is uproot with its defaults: one process, one thread. The clouds are made in one process.
+    The whole build is what the command line does with its defaults (opening, input and output checksummed,
+    every byte flushed to the disk): as many processes as it chooses for the size of the input, their start
+    included. The time of a build in one process is printed next to it.
     """
     file = str(write_pileup(place / "speed.root", events=EVENTS, pileup=50, seed=1).path)
     source = PileupSource.open([file], PileupConfig())
