@@ -44,10 +44,10 @@ def run() -> list[Ratio]:
 def measure_speed(folder: Path) -> list[Ratio]:
     """Time clouds, then a whole build; files are in the system's cache, all packages are imported.
 
-    Bare reading is uproot with its defaults: one process, one thread. The clouds are made in one process,
-    with threads that prefetch. The whole build is that of the command line with its defaults (opening,
-    checksums of input and output, fsync), with the number of processes that it chooses for the input's size,
-    including their start. The detail also gives its rate in one process.
+    Bare reading is uproot with its defaults: one process, one thread. The clouds are made in one process.
+    The whole build is what the command line does with its defaults (opening, input and output checksummed,
+    every byte flushed to the disk): as many processes as it chooses for the size of the input, their start
+    included. The time of a build in one process is printed next to it.
     """
     file = str(write_pileup(folder / "speed.root", events=EVENTS, pileup=50, seed=1).path)
     source = PileupSource.open([file], PileupConfig())

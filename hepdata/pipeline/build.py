@@ -18,62 +18,18 @@ from hepdata.pipeline.identity import Identity, identify
 from hepdata.pipeline.shard import NO_POINTS, OnError, ShardJob, ShardNote, read_note
 from hepdata.pipeline.split_rule import ShardPlan, SplitRule, plan_shards
 from hepdata.pipeline.staging import finished_build, staged, staging_of
+from hepdata.pipeline.summary import BuildSummary, summarise
 from hepdata.progress import Progress, Silent
 from hepdata.storage.dataset.finish import finish_dataset, sweep_mark
 from hepdata.storage.dataset.lock import lock_output, sweep_lock
-from hepdata.storage.dataset.manifest import FileFormat, Manifest, ShardRecord, SkippedEvent, SourceFile
+from hepdata.storage.dataset.manifest import FileFormat, Manifest, ShardRecord, SkippedEvent
 from hepdata.storage.dataset.own_files import remove_own
 from hepdata.storage.dataset.replace import check_replaceable, replaced_of
 from hepdata.storage.dataset.upload import check_output, local_folder
 from hepdata.storage.location import open_location
 from hepdata.storage.parquet.writer import write_shard
 
-__all__ = [
-    "BuildSummary",
-    "EventRef",
-    "EventSource",
-    "SkippedEvent",
-    "SourceFile",
-    "SplitRule",
-    "build_dataset",
-]
-
-
-@dataclass(frozen=True)
-class BuildSummary:
-    """What a build made.
-
-    Attributes:
-        out: The dataset's folder, or its URL.
-        n_events: Events in the dataset.
-        n_clouds: Clouds (events, or sectors of events).
-        clouds_by_split: The same for every split of the rule, including empty ones.
-        n_points: Points of all clouds.
-        n_particles: Particles, counted in every cloud; None for a task without them.
-        n_positives: Stored positive pairs.
-        n_negatives: Stored negative pairs.
-        n_bytes: Size of the data files.
-        n_dropped: Points that an acceptance cut left out.
-        skipped: Events left out, with their reasons.
-        n_resumed: Shards that an earlier run had finished.
-        was_finished: Whether there was nothing left to do.
-        fingerprint: Checksum over the checksums of all data files.
-    """
-
-    out: Path | str
-    n_events: int
-    n_clouds: int
-    clouds_by_split: dict[str, int]
-    n_points: int
-    n_particles: int | None
-    n_positives: int
-    n_negatives: int
-    n_bytes: int
-    n_dropped: int
-    skipped: tuple[SkippedEvent, ...]
-    n_resumed: int
-    was_finished: bool
-    fingerprint: str
+__all__ = ["BuildOptions", "BuildSummary", "SplitRule", "build_dataset"]
 
 
 class BuildOptions(TypedDict, total=False):
@@ -176,7 +132,7 @@ def _finish_or_make(build: _Build, out: Path) -> BuildSummary:
     if done is not None:
         sweep_lock(out)
         sweep_mark(out)
-        return _summarise(out, done, build.rule, n_resumed=0, was_finished=True)
+        return summarise(out, done, build.rule, n_resumed=0, was_finished=True)
     staging = staging_of(out)
     with (
         lock_output(out, is_replaced=build.overwrite),
@@ -210,7 +166,7 @@ def _make_dataset(build: _Build, out: Path, jobs: Sequence[ShardJob]) -> BuildSu
         file_format=build.file_format,
         is_replaced=build.overwrite,
     )
-    return _summarise(out, manifest, build.rule, n_resumed=n_resumed, was_finished=False)
+    return summarise(out, manifest, build.rule, n_resumed=n_resumed, was_finished=False)
 
 
 def _run_jobs(build: _Build, jobs: Sequence[ShardJob]) -> tuple[dict[str, ShardNote], int]:
@@ -279,34 +235,3 @@ def _check_request(workers: int | None, events_per_shard: int | None, events: Se
         raise InputError(
             "the source", found="no events", expected="at least one event", remedy="check the input files"
         )
-
-
-def _dropped(manifest: Manifest) -> int:
-    count = manifest.configuration.get("n_dropped")
-    return count if isinstance(count, int) else 0
-
-
-def _summarise(
-    out: Path, manifest: Manifest, rule: SplitRule, *, n_resumed: int, was_finished: bool
-) -> BuildSummary:
-    totals = manifest.statistics()
-    shards = [shard for records in manifest.splits.values() for shard in records]
-    return BuildSummary(
-        out=out,
-        n_events=sum(len(shard.event_ids) for shard in shards),
-        n_clouds=totals.n_clouds,
-        clouds_by_split={
-            split: manifest.statistics(split).n_clouds if split in manifest.splits else 0
-            for split in rule.wanted()
-        },
-        n_points=totals.n_points,
-        n_particles=totals.counts.get("particles"),
-        n_positives=totals.n_positives,
-        n_negatives=totals.n_negatives,
-        n_bytes=sum(shard.bytes for shard in shards),
-        n_dropped=_dropped(manifest),
-        skipped=tuple(manifest.skipped),
-        n_resumed=n_resumed,
-        was_finished=was_finished,
-        fingerprint=manifest.fingerprint,
-    )
