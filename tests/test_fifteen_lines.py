@@ -36,7 +36,7 @@ COMMANDS = {
     "compare": hept.compare,
 }
 # What only a command has: where it prints to, and what it does after the function.
-OF_COMMANDS = {"json_path", "no_report", "leaves"}
+OF_COMMANDS = {"json_path", "no_report", "leaves", "plan"}
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ class Loader:
         buffer: How far shuffling moves a cloud from its place in the shuffled order of shards.
         prefetch: Batches read ahead; 0 reads in the caller's thread.
         pin_memory: Whether batches lie in page-locked memory, where there is a GPU.
-        batch_points: Points per batch (and rank), in place of `batch_size`: as many clouds as fit, at least one.
+        batch_points: Points per batch (and rank), in place of `batch_size`: as many clouds as fit.
 
     At most `prefetch + max(workers, 1) + 1` batches are in memory at a time.
     """

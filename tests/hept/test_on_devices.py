@@ -166,3 +166,14 @@ def test_a_step_of_the_trainer_waits_once(device_library):
         assert counts["launches"] <= 2 * 900
     # Autocast is at work.
     assert counted["tracking, 16-mixed"]["launches"] > counted["tracking, 32-true"]["launches"]
+
+
+def test_the_plan_of_memory_is_what_is_counted(device_library):
+    command = [sys.executable, "-m", "benchmarks.memory_counts", device_library]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    counted = json.loads(done.stdout)
+    assert len(counted) == 7
+    for counts in counted.values():
+        assert counts["formula"] == pytest.approx(counts["kept"], rel=0.02)
+        assert counts["formula, peak"] == pytest.approx(counts["peak"], rel=0.02)
