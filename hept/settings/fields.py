@@ -174,6 +174,11 @@ class TrainConfig(_Section):
     precision: Precision = Field(
         default="32-true", description="Of the arithmetic, in the words of Lightning Fabric."
     )
+    deterministic: bool = Field(
+        default=False,
+        description="Whether the same run on the same GPU gives the same losses to the last digit; slower. "
+        "A CPU always does.",
+    )
     validate_every: int = Field(default=1, ge=1, description="Epochs between two validations.")
     save_every_steps: int | None = Field(
         default=None,
