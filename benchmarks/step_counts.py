@@ -1,7 +1,7 @@
 """What a step of the trainer costs a GPU, counted without one: `python -m benchmarks.step_counts LIBRARY`.
 
 Prints JSON: launches and synchronisations of a step by task and precision, from batches on the host to the
-figures of the step on the host.
+figures of the step on the host; and its operators whose result depends on the order of threads.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import deque
-from typing import Any, cast
+from typing import Any, Literal, cast
 from unittest.mock import patch
 
 from benchmarks.stand_in import end_process, load_stand_in
@@ -21,12 +21,15 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from hepdata.loader.batch import Batch, PairTensors
 from hepdata.progress import Silent
 from hepdata.schema import PILEUP, TRACKING
 from hept.devices import triton_support
 from hept.devices.choice import Precision
+from hept.devices.determinism import deterministic
 from hept.devices.traffic import TrafficCounter
 from hept.devices.transfer import move_batches
 from hept.losses import RandomNegatives
@@ -46,7 +49,36 @@ PRECISIONS: tuple[Precision, ...] = ("32-true", "bf16-mixed", "16-mixed")
 SCHEMAS = {"tracking": TRACKING, "pileup": PILEUP}
 
 
-def count_steps() -> dict[str, dict[str, int]]:
+# Operators of CUDA whose result depends on the order of threads. For the first ones torch raises where it is
+# told to be deterministic, for the others it takes another way (torch.use_deterministic_algorithms).
+ALWAYS_ATOMIC = {"put", "histc", "scatter_reduce", "kthvalue", "median", "segment_reduce", "index_reduce"}
+ATOMIC_UNLESS_TOLD = {"index_add", "index_put", "_unsafe_index_put", "scatter_add", "scatter", "index_copy"}
+
+
+class AtomicOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Collects the names of operators on floating numbers whose result depends on the order of threads."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run one operator, and look at it."""
+        name = func._schema.name.removeprefix("aten::").rstrip("_")
+        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        is_floating = bool(tensors) and tensors[0].is_floating_point()
+        has_weights = name == "bincount" and len(tensors) > 1
+        is_told = torch.are_deterministic_algorithms_enabled()
+        is_atomic = name in ALWAYS_ATOMIC or has_weights
+        # A sum of integers is the same in any order.
+        if is_atomic or (is_floating and (name == "cumsum" or (name in ATOMIC_UNLESS_TOLD and not is_told))):
+            self.names.add(name)
+        return func(*args, **(kwargs or {}))
+
+
+def count_steps() -> dict[str, dict[str, Any]]:
     """Launches and waits of the second step, by task and precision; the first one also sets things up."""
     # Fake tensors run no kernel, so that neither Triton nor a GPU for half precision need be there.
     triton_support.has_triton = lambda: True
@@ -57,7 +89,7 @@ def count_steps() -> dict[str, dict[str, int]]:
     return {f"{task}, {each}": _count(task, each) for task in SCHEMAS for each in PRECISIONS}
 
 
-def _count(task: str, precision: Precision) -> dict[str, int]:
+def _count(task: str, precision: Precision) -> dict[str, Any]:
     device = torch.device("cuda")
     with FakeTensorMode():
         training = _make_training(task, precision, device)
@@ -66,7 +98,17 @@ def _count(task: str, precision: Precision) -> dict[str, int]:
                 window = list(move_batches([_make_batch(task) for _ in range(N_BATCHES)], device))
                 training._step(window, Interrupt())
                 training._queued.popleft().figures.read()
-    return {"launches": counter.n_launches, "waits": counter.n_waits}
+        atomic = {}
+        for is_on in (False, True):
+            with deterministic(is_on), AtomicOperators() as found:
+                training._step(list(move_batches([_make_batch(task)], device)), Interrupt())
+            atomic[is_on] = sorted(found.names)
+    return {
+        "launches": counter.n_launches,
+        "waits": counter.n_waits,
+        "atomic": atomic[False],
+        "atomic if deterministic": atomic[True],
+    }
 
 
 def _make_training(task: str, precision: Precision, device: torch.device) -> Training:
@@ -76,7 +118,9 @@ def _make_training(task: str, precision: Precision, device: torch.device) -> Tra
     training = Training(fabric, config, cast(Any, None), cast(Any, None), Silent(), 1)
     is_pairs = task == "tracking"
     with device:
-        network = HEPT(5, 2, 12 if is_pairs else 1, head="embedding" if is_pairs else "classification")
+        head: Literal["embedding", "classification"] = "embedding" if is_pairs else "classification"
+        n_classes = 0 if is_pairs else 7
+        network = HEPT(5, 2, 12 if is_pairs else 1, head=head, n_classes=n_classes, periods={1: 6.28})
     objective = make_objective(SCHEMAS[task].target, config.loss, only_metric=True)
     model = fabric.setup_module(InPrecision(network, precision), move_to_device=False)
     optimizer = make_optimizer(network, 1e-3, 0.0)

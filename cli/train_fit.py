@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +13,10 @@ import hept
 from hept.devices.choice import Precision
 
 from .frame import device_option, json_option, precision_option, threads_option, write_json
-from .tables import console, print_table
+from .tables import console, format_bytes, print_table
+
+if TYPE_CHECKING:
+    from hept.training.memory_plan import MemoryPlan
 
 CLOUDS_TO_TUNE_ON = 5
 
@@ -87,6 +91,7 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
 )
 @click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="Nodes.")
 @threads_option
+@click.option("--plan", is_flag=True, help="Only tell how much memory a step would take on a GPU.")
 @click.option("--no-report", is_flag=True, help="Do not tune the clustering nor write report.html.")
 @json_option
 def command(
@@ -101,6 +106,7 @@ def command(
     devices: int,
     nodes: int,
     threads: int | None,
+    plan: bool,
     no_report: bool,
     json_path: Path | None,
 ) -> int:
@@ -115,10 +121,26 @@ def command(
       hept-train fit tracking --preset tracking-demo --out runs/a
       hept-train fit tracking --preset tracking-6k --set model.n_tables=5 --out runs/b
       hept-train fit tracking --preset tracking-demo --model gravnet --out runs/c
+      hept-train fit tracking --preset tracking-6k --set batch_points=120000 --plan
       hept-train fit --resume runs/a
     """
     if dataset is None and resume is None:
         raise click.UsageError("give DATASET, or --resume RUN")
+    if plan:
+        if dataset is None:
+            raise click.UsageError("give DATASET with --plan")
+        memory = hept.plan_memory(
+            dataset,
+            preset=preset,
+            model=model,
+            settings=settings,
+            device=device,
+            precision=precision,
+            devices=devices,
+            nodes=nodes,
+        )
+        _print_plan(memory, json_path)
+        return 0
     run = hept.fit(
         dataset,
         out,
@@ -168,3 +190,15 @@ def command(
         console.print(f"Report: {report}", highlight=False, soft_wrap=True)
     console.print(f"Next: hept-train eval {result.run}", highlight=False, soft_wrap=True)
     return 0
+
+
+def _print_plan(memory: MemoryPlan, json_path: Path | None) -> None:
+    sizes = {name: value for name, value in vars(memory).items() if not name.startswith("n_")}
+    rows: list[tuple[str, object]] = [
+        ("points of the largest batch", memory.n_points),
+        ("pairs", memory.n_pairs),
+    ]
+    rows += [(name, format_bytes(size)) for name, size in sizes.items()]
+    rows += [("sum", format_bytes(memory.total))]
+    print_table("Memory of a training step on a GPU, estimated", ("", "value"), rows)
+    write_json(json_path, {**vars(memory), "total": memory.total})

@@ -2,6 +2,7 @@
 
 Training and its results:
     fit                         train on a dataset; returns a run
+    plan_memory                 the memory that training needs on a GPU
     open_run, Run               a run that was trained before
     evaluate, write_report      figures of merit, and a page with pictures
     tune_clustering, predict    tracks from embeddings; predictions for every point, as Parquet
@@ -39,7 +40,7 @@ from hepdata.openmp import limit_spinning
 if TYPE_CHECKING:
     from hept.attention.clouds import Clouds
     from hept.attention.definition import HEPTAttention
-    from hept.commands import doctor, evaluate, fit, predict, tune_clustering, write_report
+    from hept.commands import doctor, evaluate, fit, plan_memory, predict, tune_clustering, write_report
     from hept.model.cost import describe
     from hept.model.published_weights import load_published
     from hept.model.trained import TrainedModel
@@ -69,6 +70,7 @@ __all__ = [
     "load_model",
     "load_published",
     "open_run",
+    "plan_memory",
     "predict",
     "tune_clustering",
     "write_report",
@@ -90,6 +92,7 @@ _MODULES = {
     "load_model": "hept.model.weights",
     "load_published": "hept.model.published_weights",
     "open_run": "hept.runs.run",
+    "plan_memory": "hept.commands",
     "predict": "hept.commands",
     "tune_clustering": "hept.commands",
     "write_report": "hept.commands",

@@ -13,7 +13,7 @@ from hepdata.progress import ProgressChoice, listen
 from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split
 from hept.runs.folder import find_weights
-from hept.runs.plan import plan_resume, plan_run
+from hept.runs.plan import plan_resume, plan_run, plan_settings
 from hept.runs.run import Run, no_such_run, open_run
 from hept.settings.config import Settings
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hept.evaluation.predictor import Prediction
     from hept.evaluation.tuning import Trial
     from hept.model.trained import ModelLike
+    from hept.training.memory_plan import MemoryPlan
 
 PathLike = str | os.PathLike[str]
 
@@ -104,6 +105,32 @@ def fit(
             threads=threads,
         )
     return Run(result.run, result)
+
+
+def plan_memory(
+    dataset: DatasetLike,
+    *,
+    preset: str | None = None,
+    model: str | None = None,
+    settings: Settings = (),
+    device: str = "auto",
+    precision: Precision | None = None,
+    devices: int = 1,
+    nodes: int = 1,
+) -> MemoryPlan:
+    """The memory that a training step would take on each GPU, from the sizes of the dataset's clouds.
+
+    The arguments are those of `fit`.
+
+    Raises:
+        InputError: Settings or dataset cannot be used, or the model is not HEPT.
+    """
+    check_device(device)
+    changes = _with_settings(settings, {"model.kind": model, "precision": precision})
+    config, opened = plan_settings(dataset, preset, changes, device)
+    from hept.training.memory_plan import plan_step
+
+    return plan_step(config, opened, world_size=devices * nodes)
 
 
 def evaluate(

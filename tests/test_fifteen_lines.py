@@ -37,7 +37,7 @@ COMMANDS = {
     "compare": hept.compare,
 }
 # Parameters that only a command has: output options, and steps after the function.
-OF_COMMANDS = {"json_path", "no_report", "leaves"}
+OF_COMMANDS = {"json_path", "no_report", "leaves", "plan"}
 
 
 @pytest.fixture(scope="module")

@@ -76,6 +76,7 @@ class TrafficCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         n_launches: Kernels launched.
         n_bytes: Bytes read and written.
         n_waits: How often the host waited for the device.
+        live: Current size in bytes of the tensors allocated within the context.
         peak: Peak size in bytes of the tensors allocated within the context.
         by_operator: The traffic of each operator.
     """
@@ -85,7 +86,7 @@ class TrafficCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.device = device
         self.n_launches = self.n_bytes = self.n_waits = self.peak = 0
         self.by_operator: dict[str, Traffic] = {}
-        self._live = 0
+        self.live = 0
         self._known: set[int] = set()
 
     def __torch_dispatch__(
@@ -130,13 +131,13 @@ class TrafficCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         key, size = storage._cdata, storage.nbytes()
         self._known.add(key)
-        self._live += size
-        self.peak = max(self.peak, self._live)
+        self.live += size
+        self.peak = max(self.peak, self.live)
         weakref.finalize(storage, self._forget, key, size)
 
     def _forget(self, key: int, size: int) -> None:
         self._known.discard(key)
-        self._live -= size
+        self.live -= size
 
 
 def _measure(

@@ -217,9 +217,11 @@ def _weigh_pairs(
     weight = torch.zeros(len(particle), dtype=torch.float64, device=particle.device)
     if len(anchors) == 0:
         return weight
-    _, inverse = torch.unique(particle[anchors], return_inverse=True)
-    n_pairs = torch.bincount(inverse, weights=positives.ptr.diff()[anchors].double())
-    weight[anchors] = 1 / (n_pairs[inverse] * (len(n_pairs) if normaliser is None else normaliser))
+    numbers, inverse = torch.unique(particle[anchors], return_inverse=True)
+    # Integers: the sum is the same in any order.
+    n_pairs = torch.zeros_like(numbers).index_add_(0, inverse, positives.ptr.diff()[anchors].long())
+    divisor = len(n_pairs) if normaliser is None else normaliser
+    weight[anchors] = 1 / (n_pairs[inverse].double() * divisor)
     return weight
 
 

@@ -64,6 +64,20 @@ def plan_run(
     return RunPlan(config, opened, run)
 
 
+def plan_settings(
+    dataset: DatasetLike, preset: str | None, settings: Settings, device: str
+) -> tuple[TrainConfig, Dataset]:
+    """Settings and dataset of a run that is not to begin yet.
+
+    Raises:
+        InputError: They cannot be used.
+    """
+    opened = open_dataset(dataset)
+    config = load_config(preset or _choose_preset(opened, has_gpu=has_gpu(device)), settings)
+    check_training(config, opened)
+    return config, opened
+
+
 def plan_resume(run: Path, dataset: DatasetLike | None) -> RunPlan:
     """Plan to continue a run, on its own dataset or on `dataset` if it was moved.
 

@@ -179,6 +179,11 @@ class TrainConfig(_Section):
     precision: Precision = Field(
         default="32-true", description="Floating-point precision, as named by Lightning Fabric."
     )
+    deterministic: bool = Field(
+        default=False,
+        description="Whether the same run on the same GPU gives the same losses to the last digit; slower. "
+        "A CPU always does.",
+    )
     validate_every: int = Field(default=1, ge=1, description="Epochs between two validations.")
     save_every_steps: int | None = Field(
         default=None,

@@ -12,7 +12,9 @@ from hepdata.errors import HeptError
 from hepdata.loader.dataset import DatasetLike
 from hepdata.progress import Progress, Silent
 from hept.devices.choice import check_count, choose_device
+from hept.devices.determinism import deterministic
 from hept.devices.memory import TRAINING_REMEDY, memory_errors
+from hept.devices.precision import exact_products
 from hept.devices.threads import choose_threads, use_threads
 from hept.runs.data import open_training_data
 from hept.runs.folder import RunFolder
@@ -89,6 +91,10 @@ def fit(
         # All processes use the number of the first.
         threads = fabric.broadcast(choose_threads(threads, reserved=config.data.workers, processes=devices))
         training = Training(fabric, config, data, folder, listener, threads)
+        if config.compile:
+            # Compiled code keeps the precision of products that it was compiled with.
+            stack.enter_context(exact_products())
+        stack.enter_context(deterministic(config.deterministic))
         with use_threads(threads), memory_errors(out, remedy=TRAINING_REMEDY):
             training.begin(resume=is_begun)
             return training.run()

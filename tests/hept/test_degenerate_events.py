@@ -1,4 +1,4 @@
-"""Degenerate events work in fit, evaluation, prediction, report and all pictures."""
+"""Events at the edge of physics go through fit, evaluation, prediction, report and all pictures."""
 
 import warnings
 
@@ -12,11 +12,11 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hepdata.pictures.distributions import plot_dataset
+from hept.checkpoint import load_model
 from hept.evaluation.clustering import Clustering
 from hept.evaluation.evaluator import evaluate
 from hept.evaluation.predictor import predict
 from hept.evaluation.tuning import save_clustering, tune_clustering
-from hept.model.weights import load_model
 from hept.report import write_report
 from hept.training.trainer import fit
 
@@ -29,7 +29,7 @@ def rows_of(matrix):
 
 
 def keep(cloud, index):
-    """Some points of a cloud with their pairs; for tracking, all other pairs are negatives."""
+    """Some points of a cloud, with pairs among them; tracking has every other pair as a negative."""
     columns = {name: values[index] for name, values in cloud.columns.items()}
     if cloud.task == "pileup":
         return PointCloud("pileup", cloud.event_id, 0, columns)
@@ -88,7 +88,7 @@ PILEUP_EVENTS = {
 
 
 def go_through(dataset, config, run, pictures):
-    """The whole workflow of a user; warnings of numpy and torch are errors."""
+    """Everything that a user does with a dataset; warnings of numpy and torch are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         result = fit(config, dataset, run)
@@ -256,7 +256,7 @@ def test_events_of_150_000_hits(tmp_path):
 
 @pytest.mark.slow
 def test_events_of_150_000_particles(tmp_path):
-    hepdata.simulate_pileup(tmp_path / "raw.root", events=4, pileup=1500, seed=1)
+    hepdata.simulate_pileup(tmp_path / "raw.root", events=4, pileup=800, seed=1)
     dataset = hepdata.build_pileup(tmp_path / "raw.root", tmp_path / "set", split="50/25/25")
     assert min(cloud.n_points for name in dataset for cloud in dataset[name]) > 140_000
     assert check_whole_chain(dataset, tmp_path, preset="pileup-demo")["n_clouds"] == 1

@@ -154,7 +154,7 @@ def test_launches_bytes_waits_and_memory_at_60000_points(device_library):
     assert step["GB"] < counted["step, literal"]["GB"] / 4
 
 
-def test_a_step_of_the_trainer_waits_once(device_library):
+def test_a_step_of_the_trainer_waits_once_and_gives_the_same_every_time(device_library):
     command = [sys.executable, "-m", "benchmarks.step_counts", device_library]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -164,5 +164,19 @@ def test_a_step_of_the_trainer_waits_once(device_library):
         # Of two accumulated batches. What waits is the reading of its figures, when the next step is queued.
         assert counts["waits"] == 1
         assert counts["launches"] <= 2 * 900
+        assert counts["atomic if deterministic"] == []
+        # True without the setting too, for what torch and our kernels do; cuBLAS promises it only with it.
+        assert counts["atomic"] == []
     # Autocast is at work.
     assert counted["tracking, 16-mixed"]["launches"] > counted["tracking, 32-true"]["launches"]
+
+
+def test_the_plan_of_memory_is_what_is_counted(device_library):
+    command = [sys.executable, "-m", "benchmarks.memory_counts", device_library]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    counted = json.loads(done.stdout)
+    assert len(counted) == 7
+    for counts in counted.values():
+        assert counts["formula"] == pytest.approx(counts["kept"], rel=0.02)
+        assert counts["formula, peak"] == pytest.approx(counts["peak"], rel=0.02)
