@@ -27,6 +27,7 @@ Submodules:
     training      the loop                      evaluation    metrics, tracks and predictions of a split
     checkpoint    weights on disk               report        report.html
     comparison    the paper's tables            theory        its numerical experiment
+    diagnosis     what `doctor` looks at
     commands, model_cost, settings_table        the functions above
 """
 

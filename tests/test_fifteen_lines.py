@@ -34,6 +34,7 @@ COMMANDS = {
     "predict": hept.predict,
     "tune-clustering": hept.tune_clustering,
     "compare": hept.compare,
+    "doctor": hept.doctor,
 }
 # What only a command has: where it prints to, and what it does after the function.
 OF_COMMANDS = {"json_path", "no_report", "leaves"}
