@@ -20,11 +20,11 @@ GOALS = {
 }
 
 
-def count() -> dict[str, dict[str, float]]:
-    """Launches, GB, waits and peak GB by pass and side."""
+def count(n_points: int = 60_000) -> dict[str, dict[str, float]]:
+    """Launches, GB, waits, peak GB and GFLOP by pass and side."""
     with TemporaryDirectory() as folder:
         library = str(build_stand_in(Path(folder)))
-        command = [sys.executable, "-m", "benchmarks.gpu_counts", library]
+        command = [sys.executable, "-m", "benchmarks.gpu_counts", library, str(n_points)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout))
 

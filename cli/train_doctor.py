@@ -28,9 +28,8 @@ def command(device: str, full: bool, threads: int | None, json_path: Path | None
     the authors' procedure is faster, as it may seem on a busy machine. Please send us the file of --json.
 
     \b
-    Examples:
-      hept-train doctor
-      hept-train doctor --device cuda --json doctor.json
+    Example:
+      hept-train doctor --json doctor.json
     """
     found = hept.doctor(device=device, full=full, threads=threads, progress=True)
     table = Table(show_lines=False)

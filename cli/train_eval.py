@@ -39,7 +39,7 @@ def command(
     Examples:
       hept-train eval runs/a
       hept-train eval runs/a tracking --split valid --json metrics.json
-      hept-train eval runs/a --device cuda:1
+      hept-train eval runs/a --device cpu
     """
     opened = open_inputs(model, dataset, split)
     metrics = hept.evaluate(

@@ -26,7 +26,7 @@ Submodules:
     training      the training loop             metrics       AP@k, classification, tracks, cleaning
     evaluation    metrics, tracks, predictions  report        report.html
     devices       threads, GPUs, memory         commands      most of the functions above
-    paper         systems, tables and theory of the paper
+    diagnosis     the checks of `doctor`        paper         systems, tables and theory of the paper
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ COMMANDS = {
     "predict": hept.predict,
     "tune-clustering": hept.tune_clustering,
     "compare": hept.compare,
+    "doctor": hept.doctor,
 }
 # Parameters that only a command has: output options, and steps after the function.
 OF_COMMANDS = {"json_path", "no_report", "leaves", "plan"}
