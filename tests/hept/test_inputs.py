@@ -110,9 +110,7 @@ def test_a_dataset_in_other_units_is_refused(make_dataset, small_config, tmp_pat
         InputError, match=r"'z' with the unit 'cm'; expected the unit 'mm' of the input of the model"
     ):
         evaluate(run, dataset)
-    with pytest.raises(
-        InputError, match=r"'z' with the unit 'cm'; expected the unit 'mm' of .* this run"
-    ):
+    with pytest.raises(InputError, match=r"'z' with the unit 'cm'; expected the unit 'mm' of .* this run"):
         fit(small_config(), dataset, run, resume=True)
 
 

@@ -179,7 +179,9 @@ def test_an_objective_and_a_figure_of_its_own(write_task, small_config, tmp_path
             return torch.tensor(batch.n_points)
 
         def loss(self, out, batch, *, normaliser, generator):
-            return (out.reshape(-1) - batch.energy.log()).square().sum() / (batch.n_points if normaliser is None else normaliser)
+            return (out.reshape(-1) - batch.energy.log()).square().sum() / (
+                batch.n_points if normaliser is None else normaliser
+            )
 
         def scores(self):
             return Energies([FIGURES[name]() for name in self.figures])
