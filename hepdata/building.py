@@ -26,7 +26,7 @@ class BuiltDataset(Dataset):
 
     def __init__(self, summary: BuildSummary) -> None:
         opened = open_dataset(summary.out)
-        super().__init__(opened.place, opened.manifest)
+        super().__init__(opened.root, opened.manifest)
         self.summary = summary
 
     @property

@@ -56,7 +56,7 @@ def fit(
         precision: Of the arithmetic; the same as the setting `precision`.
         devices: Processes of a node, one device each.
         nodes: Nodes.
-        threads: Of each process on a CPU; as many as cores are idle where not given.
+        threads: Of each process on a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Raises:
@@ -69,7 +69,7 @@ def fit(
             if preset or settings or out or model or precision:
                 raise InputError(
                     "`resume`",
-                    found="`preset`, `model`, `precision`, `settings` or `out` beside it",
+                    found="`preset`, `model`, `precision`, `settings` or `out` together with it",
                     expected="the settings of the run, which are in its folder",
                     remedy="leave them out, or begin a new run",
                 )
@@ -151,7 +151,7 @@ def evaluate(
         split: Which part of it.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; as many as cores are idle where not given.
+        threads: On a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Returns:
@@ -198,7 +198,7 @@ def predict(
         min_points: Smallest neighbourhood or track.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; as many as cores are idle where not given.
+        threads: On a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Raises:
@@ -250,7 +250,7 @@ def tune_clustering(
         max_clouds: Clouds to try on.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; as many as cores are idle where not given.
+        threads: On a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Returns:
@@ -296,7 +296,7 @@ def write_report(
             `tune_clustering`; 0 keeps what was chosen before.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; as many as cores are idle where not given.
+        threads: On a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Returns:
@@ -337,7 +337,7 @@ def doctor(
     Args:
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         full: Times at 60,000 and 2^18 points on a CPU too, which takes long.
-        threads: On a CPU; as many as cores are idle where not given.
+        threads: On a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Raises:
