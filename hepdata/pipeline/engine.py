@@ -21,6 +21,7 @@ from typing import IO, Protocol
 from hepdata.errors import JobError
 from hepdata.pipeline.event_source import EventSource
 from hepdata.pipeline.shard import ShardJob, ShardNote, build_shard
+from hepdata.storage.atomic import disk_errors
 
 # Bytes of input above which several processes are worth the second that they take to start.
 LARGE_INPUT = 256_000_000
@@ -87,8 +88,8 @@ class LocalPool:
                 jobs[0].staging,
                 found="a worker process that died (killed, out of memory, or not started: see above)",
                 expected="every worker to finish its shards",
-                remedy="do the same again with fewer `workers`: it continues where it stopped; a script needs "
-                "`if __name__ == '__main__':` above the call",
+                remedy="do the same again with fewer `workers`: it continues where it stopped; "
+                "a script needs `if __name__ == '__main__':` above the call",
             ) from error
         finally:
             # Finished, failed or interrupted: nothing that a worker still does is needed.
@@ -104,9 +105,10 @@ def _write_source(source: EventSource) -> IO[bytes]:
     Arguments of a new process go through a pipe, whose reading end this process holds too: if the new process
     dies before it has read them, and they are more than the pipe holds, this process waits without end.
     """
-    file = tempfile.NamedTemporaryFile(prefix="hepdata-")  # noqa: SIM115
-    pickle.dump(source, file)
-    file.flush()
+    with disk_errors(Path(tempfile.gettempdir())):
+        file = tempfile.NamedTemporaryFile(prefix="hepdata-")  # noqa: SIM115
+        pickle.dump(source, file)
+        file.flush()
     return file
 
 
