@@ -26,6 +26,8 @@ from hepdata.schema import TRACKING, Column, Schema
 HOME_SECTOR = Column(
     "home_sector", "int32", "", "sector that holds at least half of the particle's hits", is_label=True
 )
+# Of TrackML's truth alone, so no column of every tracking dataset.
+HIT_WEIGHT = Column("weight", "float32", "", "weight of the hit in the TrackML score", is_label=True)
 _Arrays = dict[str, NDArray[Any]]
 
 
@@ -56,9 +58,10 @@ class CloudChoice:
         if not self.has_cell_features:
             absent |= set(CLUSTER_FEATURES)
         schema = TRACKING.without(frozenset(absent))
-        if self.is_labelled and self.sectors.n_sectors > 1:
-            schema = replace(schema, columns=(*schema.columns, HOME_SECTOR))
-        return schema
+        if not self.is_labelled:
+            return schema
+        home = (HOME_SECTOR,) if self.sectors.n_sectors > 1 else ()
+        return replace(schema, columns=(*schema.columns, HIT_WEIGHT, *home))
 
 
 def make_clouds(event: TrackMLEvent, detector: Detector | None, choice: CloudChoice) -> list[PointCloud]:
@@ -84,8 +87,8 @@ def make_clouds(event: TrackMLEvent, detector: Detector | None, choice: CloudCho
     columns |= locate_hits({key: event.hits[key][kept] for key in ("hit_id", "x", "y", "z")}, name)
     if choice.has_cell_features and event.cells is not None and detector is not None and module is not None:
         columns |= shape_clusters(event.cells, columns["hit_id"], module[kept], detector, name)
-    if event.particle_id is not None and event.particles is not None:
-        columns["particle_id"] = event.particle_id[kept]
+    if event.particle_id is not None and event.weight is not None and event.particles is not None:
+        columns["particle_id"], columns["weight"] = event.particle_id[kept], event.weight[kept]
         columns |= label_momenta(columns["particle_id"], event.particles, name)
     order = curve_order(columns["eta"].astype(np.float32), columns["phi"].astype(np.float32))
     columns = {key: values[order] for key, values in columns.items()}

@@ -33,7 +33,7 @@ def read_by_pandas() -> Callable[[Path], pd.DataFrame]:
             charge_frac=("value", "mean"),
         )
         table = hits.merge(pd.read_csv(folder / "detectors.csv"), on=MODULE).join(channels, on="hit_id")
-        table = table.merge(truth[["hit_id", "particle_id"]], on="hit_id")
+        table = table.merge(truth[["hit_id", "particle_id", "weight"]], on="hit_id")
         table = table.merge(particles[["particle_id", "px", "py", "pz"]], on="particle_id", how="left")
         table = table[table.volume_id.isin([7, 8, 9])].sort_values("hit_id", ignore_index=True)
         return _add_labels(_add_features(table))

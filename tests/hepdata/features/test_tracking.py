@@ -55,6 +55,14 @@ def test_labels_equal_the_definitions_by_pandas(trackml_events, read_by_pandas):
         )
 
 
+@pytest.mark.parametrize("choice", [CloudChoice(), CloudChoice(sectors=Sectors(n_sectors=10))])
+def test_hits_keep_the_weight_of_the_challenge(trackml_events, read_by_pandas, choice):
+    expected = read_by_pandas(trackml_events).set_index("hit_id").weight.astype(np.float32)
+    assert expected.nunique() > 10
+    for cloud in clouds_of(trackml_events, choice):
+        np.testing.assert_array_equal(cloud.weight, expected[cloud.hit_id])
+
+
 def test_ten_published_sectors_equal_the_definitions(trackml_events, read_by_pandas, is_in_published_sector):
     clouds = clouds_of(trackml_events, CloudChoice(sectors=Sectors(n_sectors=10, edge="published")))
     event = read_by_pandas(trackml_events)
