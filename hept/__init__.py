@@ -5,6 +5,8 @@ Training and its results:
     open_run, Run               a run that was trained before
     evaluate, write_report      figures of merit, and a page with pictures
     tune_clustering, predict    tracks from embeddings; an answer for every point, as Parquet
+    export_model                one file (ONNX, torch.export) that runs without this package
+    package_model               a folder for a model hub
     compare                     every system of the paper on one dataset
 
 Models:
@@ -25,6 +27,7 @@ Submodules:
     objective     what a task asks of a model   metrics       AP@k, classification, tracks, cleaning
     training      the loop                      evaluation    metrics, tracks and predictions of a split
     checkpoint    weights on disk               report        report.html
+    export        files for other programs
     comparison    the paper's tables            theory        its numerical experiment
     commands, model_cost, settings_table        the functions above
 """
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from hept.attention.clouds import Clouds
     from hept.attention.definition import HEPTAttention
     from hept.commands import evaluate, fit, predict, tune_clustering, write_report
+    from hept.export.export import export_model
+    from hept.export.package import package_model
     from hept.model.cost import describe
     from hept.model.published_weights import load_published
     from hept.model.trained import TrainedModel
@@ -64,11 +69,13 @@ __all__ = [
     "describe",
     "describe_presets",
     "evaluate",
+    "export_model",
     "fit",
     "list_settings",
     "load_model",
     "load_published",
     "open_run",
+    "package_model",
     "predict",
     "tune_clustering",
     "write_report",
@@ -84,11 +91,13 @@ _MODULES = {
     "describe": "hept.model.cost",
     "describe_presets": "hept.settings.preset_choice",
     "evaluate": "hept.commands",
+    "export_model": "hept.export.export",
     "fit": "hept.commands",
     "list_settings": "hept.settings.table",
     "load_model": "hept.model.weights",
     "load_published": "hept.model.published_weights",
     "open_run": "hept.runs.run",
+    "package_model": "hept.export.package",
     "predict": "hept.commands",
     "tune_clustering": "hept.commands",
     "write_report": "hept.commands",

@@ -84,10 +84,13 @@ def save_weights(path: Path, state: dict[str, Tensor], card: ModelCard) -> None:
 
 
 def load_model(source: ModelLike) -> TrainedModel:
-    """A trained model from a run, a weights file, or the published checkpoint (`.pt`).
+    """A trained model from a run, a packaged folder, a hub, a weights file, or the published `.pt` file.
+
+    Only numbers and their description are read; nothing is executed.
 
     Args:
-        source: A run or its folder (its best weights are taken), or a file. A loaded model is given back.
+        source: A run or its folder (its best weights are taken), a folder of `hept-train package`, its
+            address on a hub (`hf://user/name`), or a file. A loaded model is given back.
 
     Raises:
         InputError: Nothing there, or a file that is damaged or not ours.
@@ -121,6 +124,23 @@ def load_model(source: ModelLike) -> TrainedModel:
     return TrainedModel(
         network.eval(), config.task, card.objective, card.features, card.coords, config, str(path)
     )
+
+
+def read_card(path: Path) -> ModelCard:
+    """What a weights file says about itself.
+
+    Raises:
+        InputError: A file that is damaged or not ours.
+    """
+    try:
+        return ModelCard.parse(*_read_weights(path))
+    except (*_DAMAGES, KeyError) as error:
+        raise InputError(
+            path,
+            found=f"no readable description ({' '.join(str(error).split())[:200]})",
+            expected="a weights file written by hept-train fit",
+            remedy="use a copy, or train again",
+        ) from error
 
 
 # What reading a damaged file raises.

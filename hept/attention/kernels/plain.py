@@ -17,6 +17,8 @@ from hept.devices.tracing import is_exporting
 EPSILON = 1e-20
 # Kernel values that are in memory at a time: 64 MB in float32.
 MOST_WEIGHTS = 2**24
+# Heads whose kernel values an exported model has in memory at a time: 200 MB at 60,000 points.
+HEADS_AT_A_TIME = 2
 
 
 def attend_plain(operands: Operands, layout: Layout) -> Tensor:
@@ -49,7 +51,10 @@ def attend_plain(operands: Operands, layout: Layout) -> Tensor:
 def _sum_over_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Σ_j exp(−½‖q_i−k_j‖²) v_j of all blocks: (H, K, S, V)."""
     if is_exporting():
-        return weigh(q, k) @ v
+        # Groups of blocks would fix their number, so that groups of heads bound the memory here.
+        left, right = _extend(q, k)
+        parts = zip(*(torch.split(each, HEADS_AT_A_TIME) for each in (left, right, v)), strict=True)
+        return torch.cat([_exponentiate(left, right, q.dtype) @ v for left, right, v in parts])
     n_heads, n_blocks, size, _ = q.shape
     step = max(1, MOST_WEIGHTS // max(1, n_heads * size**2))
     if n_blocks <= step:
@@ -68,13 +73,23 @@ def weigh(q: Tensor, k: Tensor) -> Tensor:
         columns = zip(q.unbind(-1), k.unbind(-1), strict=True)
         squares = [(a.unsqueeze(-1) - b.unsqueeze(-2)).square() for a, b in columns]
         return torch.stack(squares).sum(0).mul(-0.5).exp()
+    return _exponentiate(*_extend(q, k), q.dtype)
+
+
+def _extend(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """[q, −½q², 1] and [k, 1, −½k²], float64 (…, S, D+2): their product is −½‖q−k‖²."""
     # In float32, q·k − ½q² − ½k² cancels: with trained ω it is wrong by up to 0.6. Around the middle of the
     # block and in float64 it is as good as the difference itself, at the price of one matrix product.
     middle = k.narrow(-2, k.shape[-2] // 2, 1).detach()
     q64, k64 = (q - middle).double(), (k - middle).double()
-    q_half, k_half = (0.5 * rows.square().sum(-1, keepdim=True) for rows in (q64, k64))
-    logit = q64 @ k64.mT - q_half - k_half.mT
-    return logit.clamp(max=0.0).to(q.dtype).exp()
+    q_half, k_half = (-0.5 * rows.square().sum(-1, keepdim=True) for rows in (q64, k64))
+    one = torch.ones_like(q_half)
+    return torch.cat([q64, q_half, one], -1), torch.cat([k64, one, k_half], -1)
+
+
+def _exponentiate(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
+    """Exp of the products of all rows of a block (…, S, ·) twice, at most 1: (…, S, S)."""
+    return (left @ right.mT).to(dtype).clamp(max=0.0).exp()
 
 
 def has_float64(device: torch.device) -> bool:
@@ -94,7 +109,13 @@ def gather_slots(rows: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
 def return_to_points(slots: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
     """Rows of slots (H, K, S, …) back in the order of the points: (H, N, …)."""
     index = blocks.slot.take(invert(order)).unsqueeze(-1)  # (H, N, 1), the slot of each point
-    flat = slots.reshape(slots.shape[0], slots.shape[1] * slots.shape[2], -1)
+    n_slots = slots.shape[1] * slots.shape[2]
+    if is_exporting():
+        # Whole rows by one integer each; runtimes look up single elements far more slowly.
+        head = torch.arange(slots.shape[0], device=slots.device).unsqueeze(1) * n_slots
+        found = functional.embedding(index.squeeze(-1) + head, slots.reshape(slots.shape[0] * n_slots, -1))
+        return found.view(*order.shape, *slots.shape[3:])
+    flat = slots.reshape(slots.shape[0], n_slots, -1)
     found = flat.gather(1, index.expand(*index.shape[:2], flat.shape[-1]))
     return found.view(*order.shape, *slots.shape[3:])
 
