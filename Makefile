@@ -1,8 +1,8 @@
 # Every target sets up what it needs; `make help` lists them.
 #
-#   PYTHON       interpreter to make .venv with; the first of these that is 3.11 or newer, unless given
-#   TORCH        which torch to install; the tested version, unless given
-#   TORCH_INDEX  a further package index to find it in, such as that of PyTorch's CPU builds
+#   PYTHON       interpreter for .venv; by default the first of the list below that is 3.11 or newer
+#   TORCH        version of torch to install; by default the tested version
+#   TORCH_INDEX  an additional package index, such as that of PyTorch's CPU builds
 is_new  = import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3 python,\
             $(shell $(name) -c '$(is_new)' >/dev/null 2>&1 && echo $(name))))
@@ -18,12 +18,12 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install $(if $(TORCH_
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: $(STAMP)  ## make .venv with everything in it; does nothing when up to date
+setup: $(STAMP)  ## create .venv with everything installed; does nothing if up to date
 
-# The second installation keeps the torch of the first, whatever it is.
+# The second installation must not replace the torch of the first.
 $(STAMP): pyproject.toml constraints.txt hept/attention/kernels/native.cpp hept/attention/kernels/native_blocks.h
 	@"$(PYTHON)" -c '$(is_new)' 2>/dev/null || { \
-	  echo "error: PYTHON: found $(if $(PYTHON),$(PYTHON) missing or too old,none that fits on PATH);" \
+	  echo "error: PYTHON: found $(if $(PYTHON),$(PYTHON) missing or too old,none on PATH);" \
 	    "expected Python 3.11 or newer; install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version): downloads $(TORCH) first, with CUDA up to 4 GB"
 	"$(PYTHON)" -m venv $(VENV)
@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt hept/attention/kernels/native.cpp hept/
 demo: setup  ## raw events -> datasets -> training -> evaluation -> pictures, in a few minutes
 	$(BIN)/hept-train demo demo
 
-test: setup  ## the whole test suite but for the slow tests
+test: setup  ## the whole test suite except the slow tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 test-slow: setup  ## the tests that take minutes
@@ -53,9 +53,9 @@ check: setup  ## style (ruff), types (mypy strict), direction of imports (import
 bench: setup  ## side-by-side ratios against literal implementations of the published procedure
 	$(BIN)/python -m benchmarks
 
-faults: setup  ## kills, damaged files, full disks and rivals by the thousand: what was tried, what survived
+faults: setup  ## thousands of injected faults: kills, damaged files, full disks, competing writers
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults
 
-clean:  ## remove the environment, caches and what the demo made
+clean:  ## remove the environment, caches and the demo's files
 	rm -rf $(VENV) demo bench-results build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info hept/attention/kernels/_native.*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

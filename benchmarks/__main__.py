@@ -1,6 +1,6 @@
 """`python -m benchmarks [NAME …]`: run every `bench_*.py` (or those named) and print one table.
 
-Each such module has `run() -> list[Ratio]`, run in a process of its own for its own peak memory.
+Each module has `run() -> list[Ratio]` and runs in its own process, so that peak memory is its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESULTS = HERE.parent / "bench-results"
 
 
 def main(names: list[str]) -> int:
-    """Run the named benchmarks, or all; 1 where a goal was missed."""
+    """Run the named benchmarks, or all; return 1 if a goal was missed."""
     known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
     unknown = set(names) - set(known)
     if unknown:
@@ -43,7 +43,7 @@ def main(names: list[str]) -> int:
 
 
 def run_child(name: str) -> None:
-    """Run one benchmark and leave its ratios as JSON."""
+    """Run one benchmark and write its ratios as JSON."""
     ratios = import_module(f"benchmarks.bench_{name}").run()
     (RESULTS / f"{name}.json").write_text(
         json.dumps([dataclasses.asdict(ratio) for ratio in ratios], indent=2)

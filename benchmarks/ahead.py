@@ -1,6 +1,6 @@
-"""Triton kernels compiled without a GPU: a kernel and its constants enter, what it needs of a GPU leaves.
+"""Triton kernels compiled without a GPU: a kernel and its constants enter, its resource usage leaves.
 
-Registers, spilled bytes and shared memory are those of the machine code, read with the tools that come with
+Registers, spilled bytes and shared memory are read from the machine code, with the tools that come with
 Triton.
 """
 
@@ -17,8 +17,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-# Shared memory that one program may have, and that all programs of a multiprocessor share, in KiB; CUDA's
-# programming guide, "Technical Specifications per Compute Capability".
+# Shared memory in KiB, at most per program and in total per multiprocessor; CUDA's programming guide,
+# "Technical Specifications per Compute Capability".
 SHARED_KIB = {80: (163, 164), 86: (99, 100), 89: (99, 100), 90: (227, 228), 100: (227, 228), 120: (99, 100)}
 THREADS = {80: 2048, 86: 1536, 89: 1536, 90: 2048, 100: 2048, 120: 1536}
 REGISTERS = 65_536
@@ -26,15 +26,15 @@ REGISTERS = 65_536
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a kernel needs on one kind of GPU.
+    """Resource usage of a kernel on one kind of GPU.
 
     Attributes:
-        name: Of the kernel.
-        capability: 80 for sm_80.
-        registers: Of a thread.
-        spilled: Bytes of a thread that did not fit its registers.
-        shared: Bytes of a program in shared memory.
-        n_threads: Of a program.
+        name: Name of the kernel.
+        capability: Compute capability, 80 for sm_80.
+        registers: Registers per thread.
+        spilled: Spilled bytes per thread.
+        shared: Bytes of shared memory per program.
+        n_threads: Threads per program.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Compiled:
 
     @property
     def fits(self) -> bool:
-        """Whether a program's shared memory is there."""
+        """Whether a program's shared memory fits."""
         return self.shared <= SHARED_KIB[self.capability][0] * 1024
 
     @property
     def occupancy(self) -> float:
-        """Which part of the threads that a multiprocessor can hold are there."""
+        """Fraction of a multiprocessor's maximum number of threads that can be resident."""
         by_memory = SHARED_KIB[self.capability][1] * 1024 // (self.shared + 1024)
         by_registers = REGISTERS // (self.registers * self.n_threads)
         threads = THREADS[self.capability]
@@ -69,16 +69,16 @@ def compile_kernel(
 
     Args:
         kernel: Made by `triton.jit`.
-        types: Triton's name of the type of each argument that is no constant, such as "*fp32".
-        constants: The others; more than it has do no harm.
-        capability: 80 for sm_80.
-        options: Of the compiler, num_warps among them.
+        types: Triton's type name of each non-constant argument, such as "*fp32".
+        constants: Values of the constant arguments; unknown names are ignored.
+        capability: Compute capability, 80 for sm_80.
+        options: Options of the compiler, including num_warps.
     """
     names = kernel.arg_names
     constants = {name: value for name, value in constants.items() if name in names}
     signature = {name: "constexpr" if name in constants else types[name] for name in names}
     at = {name: (i,) for i, name in enumerate(names)}
-    # As at a launch: memory begins at a multiple of 16 bytes.
+    # As in a real launch, pointers are aligned to 16 bytes.
     aligned = {at[name]: [["tt.divisibility", 16]] for name in names if signature[name].startswith("*")}
     source = ASTSource(kernel, signature, {at[name]: value for name, value in constants.items()}, aligned)
     code = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)

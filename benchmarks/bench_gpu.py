@@ -1,6 +1,6 @@
-"""What a forward pass and a training step cost a GPU at 60,000 points, counted without one.
+"""Cost of a forward pass and a training step on a GPU at 60,000 points, counted without a GPU.
 
-Ours beside the authors' steps; one dispatched operator is one launch, see `hept.devices.traffic`.
+Ours is compared with the authors' steps; one dispatched operator is one launch, see `hept.devices.traffic`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ GOALS = {
 }
 
 
-def count() -> dict[str, dict[str, float]]:
-    """Launches, GB, waits and peak GB by pass and side."""
+def count(n_points: int = 60_000) -> dict[str, dict[str, float]]:
+    """Launches, GB, waits, peak GB and GFLOP by pass and side."""
     with TemporaryDirectory() as folder:
         library = str(build_stand_in(Path(folder)))
-        command = [sys.executable, "-m", "benchmarks.gpu_counts", library]
+        command = [sys.executable, "-m", "benchmarks.gpu_counts", library, str(n_points)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout))
 
 
 def run() -> list[Ratio]:
-    """Each count against its goal, with the literal model's beside it."""
+    """Each count against its goal, with that of the literal model in the detail."""
     counted = count()
     return [
         Ratio(

@@ -1,4 +1,4 @@
-"""What the Triton kernels need of GPUs, from machine code that is compiled without one.
+"""Resource usage of the Triton kernels, from machine code that is compiled without a GPU.
 
 `python -m benchmarks.bench_kernels` prints the whole table.
 """
@@ -23,7 +23,7 @@ from hept.attention.kernels.triton_launch import (
 from hept.attention.kernels.triton_sort import CHUNK, OPTIONS
 from hept.losses import fused, triton_pairs
 
-# The published model, and the same with two angles as points on a circle.
+# The published model, and the same with two angles lifted to points on a circle.
 PUBLISHED = Sizes(H=8, M=24, V=24, P=6, S=100)
 LIFTED = replace(PUBLISHED, P=8)
 GOALS = 80, 90
@@ -55,7 +55,7 @@ LOSS_TYPES = dict.fromkeys(("x", "weight", "loss"), "*fp32") | {
 
 
 def compile_attention(sizes: Sizes, capability: int) -> list[Compiled]:
-    """The kernels of forward and backward pass as they are launched."""
+    """The kernels of forward and backward pass with their launch parameters."""
     launches = {
         triton_blocks.attend: FORWARD,
         triton_blocks.start_backward: START,
@@ -107,7 +107,7 @@ def run() -> list[Ratio]:
 
 
 def compile_all(capability: int) -> list[tuple[str, Compiled]]:
-    """All kernels for one kind of GPU, with the number of coordinates where there are any."""
+    """All kernels for one kind of GPU, with the number of coordinates if they use any."""
     of_coords = [
         (str(sizes.P), kernel)
         for sizes in (PUBLISHED, LIFTED)
@@ -117,7 +117,7 @@ def compile_all(capability: int) -> list[tuple[str, Compiled]]:
 
 
 def show() -> None:
-    """Print what each kernel needs on each kind of GPU."""
+    """Print the resource usage of each kernel on each kind of GPU."""
     table = Table("kernel", "GPU", "P", "registers", "spilled B", "shared KiB", "occupancy")
     for capability in SHARED_KIB:
         for n_coords, kernel in compile_all(capability):

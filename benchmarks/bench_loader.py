@@ -1,26 +1,25 @@
 """Reading clouds: against per-event pickles with torch.load, and against pyarrow and h5py alone.
 
 Both sides read the same simulated clouds of the size of Tracking-6k, with pairs of the published definition,
-from a warm cache, in one process, in turns (`benchmarks.turns`). What each of them does:
+from a warm cache, in one process, in turns (`benchmarks.turns`).
 
-torch.load, as it comes, reads a file into every tensor of the published layout, which
+torch.load, with default arguments, reads every tensor of the published layout, which
 `benchmarks.published_files` writes: features, labels, a neighbour graph, and all pairs as two 64-bit numbers.
 
-Random access reads and checks all columns of a cloud, as arrays, and both pair lists: of every pair the
-partner, 32 bits, in the row of its anchor. Streaming (two threads) makes a batch of tensors of it besides,
-with the scaled features and coordinates. Datasets have no neighbour graph (a ninth of a pickle), and who
-wants anchors spelled out asks for them: neither is made or read here. Without pairs, the pickles have no
-graph either: both sides read points alone.
+Random access reads and verifies all columns of a cloud as arrays, and both pair lists: for every pair a
+32-bit partner in the row of its anchor. Streaming (two threads) also makes a batch of tensors, with scaled
+features and coordinates. Datasets have no neighbour graph (a ninth of a pickle) and store no explicit
+anchors; neither is made or read here. Without pairs, the pickles have no graph either: both sides read only
+points.
 
-The process that is timed has built nothing. That matters to torch.load: most of its time goes into touching
-memory that is fresh from the system. In a process that happens to keep a free piece of memory as large as a
-pickle's pairs, as a build may leave it, malloc hands out that piece again and again, and torch.load takes
-less than half the time: then the ratios are half as large.
+The timed process has not built the dataset. This matters for torch.load, which spends most of its time on
+page faults of new memory. In a process that has a free block of memory as large as a pickle's pairs, as after
+a build, malloc reuses this block, torch.load takes less than half the time, and the ratios are half as large.
 
-pyarrow and h5py alone read the same files into their own arrays; pyarrow verifies the checksums of pages too.
-Two loader workers must deliver a cloud with pairs every 20 ms, an estimated step of a GPU.
+pyarrow and h5py alone read the same files into their own arrays; pyarrow also verifies page checksums. Two
+loader workers must deliver a cloud with pairs every 20 ms, the estimated time of a step on a GPU.
 
-Last, a real training on such clouds, to see how long it waits for data.
+Finally, a real training on such clouds measures how long it waits for data.
 """
 
 from __future__ import annotations
@@ -46,18 +45,18 @@ from benchmarks.turns import Timing, time_in_turns
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.loader.split import Split
-from hepdata.pipeline.run import SplitRule, build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, PairChoice, TrackingConfig, open_tracking
+from hepdata.pipeline.build import SplitRule, build_dataset
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, PairChoice, TrackingConfig, open_tracking
 from hepdata.progress import Silent
-from hepdata.simulate.trackml_files import FIRST_EVENT, simulate_files
+from hepdata.simulate.trackml_writer import FIRST_EVENT, simulate_files
 from hepdata.storage.columns import PAIR_NAMES
-from hepdata.storage.convert import convert_dataset
+from hepdata.storage.dataset.convert import convert_dataset
 from hept.runs.folder import RunFolder
 from hept.settings.config import load_config
 from hept.training.trainer import fit
 
 N_EVENTS = 2  # of ten sectors each
-HITS = 52_000  # the pixel hits of an event of Tracking-60k: 7,000 points a sector
+HITS = 52_000  # the pixel hits of an event of Tracking-60k: 7,000 points per sector
 
 
 def run() -> list[Ratio]:
@@ -76,7 +75,7 @@ def run() -> list[Ratio]:
 
 
 def _build_elsewhere(folder: Path) -> None:
-    """In another process, so that this one begins like any that only reads."""
+    """Build in another process, so that this process starts like one that only reads."""
     process = multiprocessing.get_context("spawn").Process(target=_build, args=(folder,))
     process.start()
     process.join()
@@ -88,7 +87,7 @@ def _build(folder: Path) -> None:
     simulate_files(folder / "raw", n_events=N_EVENTS, hits_per_event=HITS, seed=1)
     config = _config()
     rule = SplitRule(ranges=(("train", 0, 10**9),))
-    build_dataset(open_tracking(folder / "raw", config), folder / "parquet", events_per_shard=1, splits=rule)
+    build_dataset(open_tracking(folder / "raw", config), folder / "parquet", events_per_shard=1, split=rule)
     for compression in ("gzip", "none"):
         convert_dataset(folder / "parquet", folder / compression, "hdf5", compression=compression)
     for cloud in hepdata.open_dataset(folder / "parquet")["train"]:
@@ -119,7 +118,7 @@ def _of_parquet(dataset: Dataset, folder: Path) -> list[Ratio]:
     return [
         *_against_pickles(split, "parquet", times),
         _faster("random access, parquet vs pyarrow alone", times["pyarrow"], times["access"], 2.0),
-        Ratio("two loader workers, ms a cloud with pairs", ms, 20.0, "at most", f"{len(split)} clouds"),
+        Ratio("two loader workers, ms per cloud with pairs", ms, 20.0, "at most", f"{len(split)} clouds"),
     ]
 
 
@@ -140,7 +139,7 @@ def _of_packed_hdf5(folder: Path) -> list[Ratio]:
 
 
 def _works(split: Split, folder: Path) -> dict[str, Callable[[], object]]:
-    """What pickles and every format are compared by: all clouds once."""
+    """The work to compare between pickles and every format: reading all clouds once."""
     names = [f"{row['event_id']}_s{row['sector']}.pt" for row in split.rows()]
 
     def load(kind: str) -> None:
@@ -216,10 +215,10 @@ def _opening(dataset: Dataset, folder: Path) -> Ratio:
 
 
 def _memory(dataset: Dataset) -> list[Ratio]:
-    """Memory of a loader: against the batches that it may hold, and later epochs against earlier ones.
+    """Memory of a loader, relative to the batches that it may hold, and of later relative to earlier epochs.
 
-    Arrow's memory pool keeps some batches' memory for the next ones. A loader that lost one batch an epoch
-    would have half as much again in the later epochs.
+    Arrow's memory pool keeps the memory of some batches for reuse. A loader that leaks one batch per epoch
+    would need 50 % more memory in the later epochs.
     """
     split = dataset["train"]
     loader = split.loader(workers=2, shuffle=True)
@@ -253,24 +252,24 @@ def _memory(dataset: Dataset) -> list[Ratio]:
 
 
 def _waiting(folder: Path) -> Ratio:
-    """An epoch of the published model on one event's ten clouds: the trainer's own account of its waiting.
+    """An epoch of the published model on one event's ten clouds: the waiting time that the trainer logs.
 
-    It logs waiting as a share of the epoch, validation included; here it is a share of the steps alone.
+    The trainer logs it as a fraction of the epoch including validation; here it is a fraction of the steps.
     """
     rule = SplitRule(ranges=(("train", 0, FIRST_EVENT), ("valid", FIRST_EVENT + 1, 10**9)))
-    build_dataset(open_tracking(folder / "raw", _config()), folder / "training", splits=rule)
+    build_dataset(open_tracking(folder / "raw", _config()), folder / "training", split=rule)
     steps = _Steps()
     config = load_config("tracking-6k", ["epochs=1", "data.workers=2"])
-    fit(config, folder / "training", folder / "run", progress=steps, accelerator="cpu")
+    fit(config, folder / "training", folder / "run", progress=steps, device="cpu")
     (row,) = RunFolder(folder / "run").read_rows("metrics")
     waited = float(row["wait_for_data"]) * float(row["seconds"])
-    detail = f"{1e3 * waited / steps.n:.1f} ms / {1e3 * steps.seconds / steps.n:.0f} ms a step"
+    detail = f"{1e3 * waited / steps.n:.1f} ms / {1e3 * steps.seconds / steps.n:.0f} ms per step"
     name = f"waiting for data vs a training step ({steps.n} steps, 2 workers)"
     return Ratio(name, waited / steps.seconds, 0.05, "at most", detail)
 
 
 class _Steps(Silent):
-    """Listens to a training: how many steps, and how long from the beginning to the end of the last."""
+    """Counts the steps of a training and the seconds from its start to the end of the last step."""
 
     def __init__(self) -> None:
         self.n, self.seconds = 0, 0.0

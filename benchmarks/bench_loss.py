@@ -13,23 +13,23 @@ import torch
 from torch import Tensor
 
 from benchmarks.memory import added_bytes
-from benchmarks.published_loss import literal_info_nce
 from benchmarks.ratio import Ratio, seconds
 from hepdata.features.curve import curve_order
 from hepdata.loader.batch import PairTensors
-from hepdata.pairs.published import pair_published
+from hepdata.pairs.published_definition import pair_published
 from hepdata.simulate.detector import build_detector
 from hepdata.simulate.tracking import simulate_event
 from hept.losses import info_nce
+from hept.paper.literal_loss import literal_info_nce
 
 N_HITS = 6_600
-# As many pairs as the published 256 neighbours within 1 give in real events, which are denser.
+# These give as many pairs as the published 256 neighbours within 1 in real events, which are denser.
 N_NEIGHBORS, RADIUS = 468, 1.06
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """A simulated event with its pairs in both layouts, and embeddings like those of a half-trained model."""
+    """A simulated event with its pairs in both layouts, and embeddings as of a partly trained model."""
 
     x: Tensor
     positives: PairTensors
@@ -81,13 +81,13 @@ def theirs(inputs: Inputs) -> tuple[Tensor, Tensor]:
 
 
 def prepare_ours() -> Callable[[], object]:
-    """For the measurement of memory."""
+    """Our side, for the measurement of memory."""
     inputs = make_inputs()
     return lambda: ours(inputs)
 
 
 def prepare_theirs() -> Callable[[], object]:
-    """For the measurement of memory."""
+    """The literal procedure, for the measurement of memory."""
     inputs = make_inputs()
     return lambda: theirs(inputs)
 

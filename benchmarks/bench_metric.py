@@ -18,7 +18,7 @@ MOST_HITS = 20
 
 
 def make_inputs() -> tuple[Tensor, Tensor, Tensor]:
-    """Embeddings of tracks of about eight hits, particle ids, and the hits to ask for."""
+    """Embeddings of tracks of about eight hits, particle ids, and a mask of the queries."""
     generator = torch.Generator().manual_seed(0)
     particle_id = torch.randint(1, N_POINTS // 8, (N_POINTS,), generator=generator)
     centre = torch.randn(N_POINTS // 8, 12, generator=generator) * 0.5
@@ -27,7 +27,7 @@ def make_inputs() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def full_matrix(x: Tensor, particle_id: Tensor, is_query: Tensor) -> float:
-    """AP@k from the distance of every query to every point; the nearest is taken for the query itself."""
+    """AP@k from the distance of every query to every point; the nearest point is assumed to be the query."""
     queries = is_query.nonzero().squeeze(1)
     distance = torch.cdist(x[queries], x)
     nearest = distance.topk(MOST_HITS, dim=1, largest=False).indices[:, 1:]
@@ -45,7 +45,7 @@ def prepare_everything() -> Callable[[], object]:
 
 
 def run() -> list[Ratio]:
-    """Time at equal queries, memory with all."""
+    """Time with the same queries on both sides; memory with all points as queries."""
     inputs = make_inputs()
     value, expected = average_precision_at_k(*inputs).ap, full_matrix(*inputs)
     fast, slow = seconds(lambda: average_precision_at_k(*inputs)), seconds(lambda: full_matrix(*inputs))

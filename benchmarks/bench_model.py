@@ -1,6 +1,6 @@
 """The model against the authors' steps at 6,000 and 60,000 points, and its cost from 2¹⁰ to 2¹⁸ points.
 
-With the published weights where they lie beside the checkout, else with random ones of the same shapes.
+With the published weights if they are next to the checkout, else with random weights of the same shapes.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from benchmarks import published_model
 from benchmarks.memory import added_bytes
 from benchmarks.ratio import Ratio, seconds
 from benchmarks.turns import time_in_turns
 from hepdata import open_dataset
-from hepdata.pipeline.run import SplitRule, build_dataset
-from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
-from hepdata.simulate.trackml_files import simulate_files
+from hepdata.pipeline.build import SplitRule, build_dataset
+from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tracking
+from hepdata.simulate.trackml_writer import simulate_files
 from hept import HEPT, load_published
+from hept.paper import literal_model
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT.parent / "shared" / "data" / "checkpoint" / "tracking-60k-model.pt"
@@ -32,7 +32,7 @@ CLOUDS = PICTURE.parent / "clouds"
 SIZES = (6_000, 60_000)
 # Hits of an event from which smaller clouds are cut.
 DENSE = 60_000
-# Points of a first, small pass that loads what torch loads only when it is used.
+# Points of a first, small pass that triggers torch's lazy loading.
 WARM_UP = 200
 SCALING = tuple(2**i for i in range(10, 19))
 
@@ -44,7 +44,7 @@ def run() -> list[Ratio]:
 
 
 def compare(n: int) -> list[Ratio]:
-    """Forward and training step at `n` points: medians of as many rounds for both, in turns."""
+    """Forward pass and training step at `n` points: medians over rounds in which both sides take turns."""
     ratios = []
     rounds = 5 if n < 20_000 else 2
     for trains, name, goal in ((False, "forward", 6.0), (True, "forward + backward", 4.0)):
@@ -62,7 +62,7 @@ def compare(n: int) -> list[Ratio]:
 
 
 def scale() -> list[Ratio]:
-    """How time and memory of a forward pass grow with the cloud, and whether the largest can be trained."""
+    """Growth of time and memory of a forward pass with the cloud, and memory of training on the largest."""
     times = [seconds(prepare_ours(n, False), repeats=3 if n < 2**16 else 1) for n in SCALING]
     memory = [added_bytes(partial(prepare_ours, n, False)) / 1e9 for n in SCALING]
     draw_scaling(times, memory)
@@ -87,7 +87,7 @@ def slope(values: list[float]) -> float:
 
 
 def prepare_ours(n: int, trains: bool) -> Callable[[], object]:
-    """A forward pass, or a training step without its loss, of `HEPT`."""
+    """A forward pass of `HEPT`, or a training step without loss function."""
     model = make_model()
 
     def step(features: Tensor, coords: Tensor) -> None:
@@ -102,14 +102,14 @@ def prepare_ours(n: int, trains: bool) -> Callable[[], object]:
 
 
 def prepare_published(n: int, trains: bool) -> Callable[[], object]:
-    """The same of the authors' steps."""
+    """The same for the authors' steps."""
     state = {
         name: tensor.requires_grad_(trains and name != "regions") for name, tensor in make_state().items()
     }
 
     def step(features: Tensor, coords: Tensor) -> None:
         with torch.set_grad_enabled(trains):
-            out = published_model.forward(state, features, coords)
+            out = literal_model.forward(state, features, coords)
         if trains:
             out.square().mean().backward()
             for tensor in state.values():
@@ -131,14 +131,14 @@ def make_state() -> dict[str, Tensor]:
     """The published weights under the authors' names."""
     if WEIGHTS.exists():
         return dict(torch.load(WEIGHTS, weights_only=True))
-    return published_model.draw_state()
+    return literal_model.draw_state()
 
 
 def draw_cloud(n: int) -> tuple[Tensor, Tensor]:
     """Neighbouring hits of a simulated event: features (n, 15) and coordinates (n, 6)."""
     path = CLOUDS / f"{n}.pt"
     if not path.exists():
-        # Elsewhere, so that its memory is not there to be used again by what is measured.
+        # In another process, so that the measured code cannot reuse its memory.
         process = multiprocessing.get_context("spawn").Process(target=save_cloud, args=(n, path))
         process.start()
         process.join()
@@ -151,15 +151,15 @@ def draw_cloud(n: int) -> tuple[Tensor, Tensor]:
 
 
 def save_cloud(n: int, path: Path) -> None:
-    """Simulate and build a dense event as a user would, and keep `n` neighbouring points of it."""
+    """Simulate and build a dense event as a user would, and save `n` neighbouring points."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
         raw, out = Path(folder) / "raw", Path(folder) / "built"
         simulate_files(raw, n_events=1, hits_per_event=max(DENSE, n), seed=1)
         config = TrackingConfig(pairs=PairChoice("none"))
-        build_dataset(open_tracking(raw, config), out, splits=SplitRule(ranges=(("train", 0, 10**9),)))
+        build_dataset(open_tracking(raw, config), out, split=SplitRule(ranges=(("train", 0, 10**9),)))
         batch = next(iter(open_dataset(out)["train"].loader(batch_size=1)))
-        # Points lie along a space-filling curve, the first ones in one corner of the plane.
+        # Points are ordered along a space-filling curve: the first ones are neighbours.
         torch.save((batch.features[:n].clone(), batch.coords[:n].clone()), path.with_suffix(".part"))
         path.with_suffix(".part").replace(path)
 

@@ -1,4 +1,4 @@
-"""A simulated TrackML event at full size: making and writing it, against pandas writing the same tables."""
+"""A simulated full-size TrackML event: simulating and writing it, against pandas writing the same tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from benchmarks.ratio import Ratio, seconds
 from hepdata.simulate.detector import build_detector
 from hepdata.simulate.tracking import simulate_event
-from hepdata.simulate.trackml_files import TABLES, write_event
+from hepdata.simulate.trackml_writer import TABLES, write_event
 
 N_HITS = 60_000
 LIMIT = 3.0  # seconds

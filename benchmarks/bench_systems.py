@@ -1,4 +1,4 @@
-"""What graph networks wait for: neighbours by tree against all distances; and HEPT against full attention."""
+"""Neighbour search of graph networks by tree against all distances; and HEPT against full attention."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hept.paper.systems.neighbors import find_neighbors
 from hept.paper.systems.registry import build_model
 
 N_POINTS = 10_000
-# Full attention keeps all pairs of eight heads: half a gigabyte here, three at ten thousand.
+# Full attention stores all pairs of eight heads: half a gigabyte here, three at 10,000 points.
 N_ATTENDED = 4_000
 
 
 def run() -> list[Ratio]:
-    """On the CPU."""
+    """Both ratios, on the CPU."""
     generator = torch.Generator().manual_seed(0)
     plane = torch.rand(N_POINTS, 2, generator=generator) * torch.tensor([8.0, 2 * math.pi])
     clouds = Clouds.from_offsets(torch.tensor([0, N_POINTS]), N_POINTS)

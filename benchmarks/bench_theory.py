@@ -1,4 +1,4 @@
-"""The search over hash settings: the exact expectation against drawing hash functions for every setting."""
+"""The search over hash settings: by exact expectation, against drawing hash functions for every setting."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The number of threads that the package chooses, against the best fixed one, on an idle and a busy machine.
+"""The number of threads that the package chooses, against the best fixed number, on an idle or busy machine.
 
-Loss, forward pass, training step and demo, each with 0, 1 and 2 busy processes beside it; and on an idle
-machine against OpenMP as it comes, whose threads spin for milliseconds.
+Loss, forward pass, training step and demo are timed with 0, 1 and 2 busy processes in parallel; on an idle
+machine also against the defaults of OpenMP, whose threads spin for milliseconds.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from hept.devices.threads import choose_threads, use_threads
 N_POINTS = 6_000
 LOADS = (0, 1, 2)
 GOAL = 1.3
-# As fast as before, but for what two measurements of the same thing differ by.
+# Equal within the variation between two measurements.
 GOAL_IDLE = 1.1
-# What libgomp does unless told otherwise.
+# The default of libgomp.
 SPIN_BY_DEFAULT = {"GOMP_SPINCOUNT": "300000"}
 DEMO = ("--events", "20", "--epochs", "3")
 VARIABLES = {*SPIN, "HEPT_THREADS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY"}
 
 
 def run() -> list[Ratio]:
-    """Every load, then the comparison with OpenMP as it comes."""
+    """Every load, then the comparison with the defaults of OpenMP."""
     for n in (bench_model.WARM_UP, N_POINTS):
         bench_model.draw_cloud(n)
     cores = len(os.sched_getaffinity(0))
@@ -49,7 +49,7 @@ def run() -> list[Ratio]:
 
 
 def compare(name: str, n_busy: int, times: dict[str, float]) -> Ratio:
-    """The chosen number against the best fixed one."""
+    """The chosen number of threads against the best fixed one."""
     fixed = {threads: seconds for threads, seconds in times.items() if threads != "chosen"}
     detail = ", ".join(f"{threads}: {seconds:.3g} s" for threads, seconds in times.items())
     ratio = times["chosen"] / min(fixed.values())
@@ -59,7 +59,7 @@ def compare(name: str, n_busy: int, times: dict[str, float]) -> Ratio:
 
 
 def compare_spinning(cores: int) -> list[Ratio]:
-    """Idle: our limit on spinning against none, in turns of processes."""
+    """Our limit on spinning against the default, on an idle machine, in alternating processes."""
     ours: dict[str, list[float]] = {}
     theirs: dict[str, list[float]] = {}
     for _ in range(3):
@@ -79,7 +79,7 @@ def compare_spinning(cores: int) -> list[Ratio]:
 
 
 def time_in_process(cores: int, spin: dict[str, str] = SPIN) -> dict[str, dict[str, float]]:
-    """Seconds by work and number of threads, in a new process: OpenMP reads its settings once."""
+    """Seconds by work and number of threads, in a new process, since OpenMP reads its settings only once."""
     code = f"from benchmarks.bench_threads import time_works; time_works({cores})"
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     done = subprocess.run(
@@ -107,7 +107,7 @@ def time_works(cores: int) -> None:
 
 
 def work_with(n_threads: int, work: Callable[[], object]) -> None:
-    """Do it on so many threads."""
+    """Run `work` on `n_threads` threads."""
     with use_threads(n_threads):
         work()
 
@@ -130,7 +130,7 @@ def time_demo(cores: int) -> dict[str, float]:
 
 @contextmanager
 def busy_processes(n: int) -> Iterator[None]:
-    """Keep as many cores busy as a neighbour on a shared machine would."""
+    """Keep `n` cores busy, as other users of a shared machine would."""
     processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
     try:
         yield

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.ratio import Ratio
 from benchmarks.tracking_events import copies_of_full_event
-from hepdata.simulate.trackml_files import simulate_files
+from hepdata.simulate.trackml_writer import simulate_files
 
 N_FULL = 12
 COMMAND = [

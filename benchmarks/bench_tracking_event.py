@@ -1,4 +1,4 @@
-"""One full-size event from CSV to Parquet: time against its two unavoidable parts, memory, and size."""
+"""One full-size event from CSV to Parquet: time relative to its two unavoidable parts, memory, and size."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from benchmarks.ratio import Ratio, seconds
 from benchmarks.tracking_events import full_event
 from hepdata.cloud import PointCloud
 from hepdata.features.tracking import make_clouds
-from hepdata.pairs.paper import pair_nearest_others, pair_same_particle
-from hepdata.pipeline.tracking import (
+from hepdata.pairs.paper_definition import pair_nearest_others, pair_same_particle
+from hepdata.pipeline.tracking_source import (
     TRACKING_PRESETS,
     PairChoice,
     TrackingSource,
@@ -31,10 +31,10 @@ from hepdata.pipeline.tracking import (
     open_tracking,
 )
 from hepdata.readers.trackml import read_event
-from hepdata.storage.parquet import write_shard
+from hepdata.storage.parquet.writer import write_shard
 
-# Of the authors' files, measured on a cloud of 6,850 points: bytes per point of features and labels, bytes
-# per point of the stored neighbour graph, bytes per pair (two 64-bit numbers).
+# The authors' files, measured for a cloud of 6,850 points: bytes per point for features and labels, bytes per
+# point for the stored neighbour graph, bytes per pair (two 64-bit numbers).
 POINT_BYTES, GRAPH_BYTES, PAIR_BYTES = 121, 1105, 16
 
 
@@ -55,7 +55,7 @@ def run() -> list[Ratio]:
 
 
 def build(source: TrackingSource, folder: Path) -> tuple[PointCloud, dict[str, float]]:
-    """The whole way of one event, and how long each part of it took."""
+    """Build one event from raw files to Parquet; return the cloud and the seconds of each part."""
     clock = [time.perf_counter()]
     event = read_event(source.events[0], with_cells=True, with_truth=True)
     clock.append(time.perf_counter())
@@ -72,21 +72,21 @@ def build(source: TrackingSource, folder: Path) -> tuple[PointCloud, dict[str, f
 
 
 def parse_files(source: TrackingSource) -> None:
-    """What pyarrow needs for the event's files, decompression included."""
+    """Parse the event's files with pyarrow, including decompression."""
     for file in source.events[0].parts.values():
         content = gzip.decompress(Path(file.name).read_bytes())
         csv.read_csv(pa.BufferReader(content), read_options=csv.ReadOptions(use_threads=False))
 
 
 def search_neighbors(cloud: PointCloud) -> None:
-    """What scipy's tree needs for as many neighbours, on the same cylinder."""
+    """Find as many neighbours with scipy's tree, with the same periodic φ."""
     points: NDArray[np.float64] = cloud.coords[:, :2].astype(np.float64)
     points[:, 1] %= 2 * np.pi
     cKDTree(points, boxsize=[0, 2 * np.pi]).query(points, k=257)
 
 
 def prepare_build(raw: str, folder: str) -> Callable[[], object]:
-    """The work whose memory is measured."""
+    """The build, for the measurement of memory."""
     source = open_tracking(Path(raw), TRACKING_PRESETS["tracking-60k"])
     return lambda: build(source, Path(folder))
 

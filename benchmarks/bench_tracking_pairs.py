@@ -1,4 +1,4 @@
-"""Pair lists: the published procedure literally, against ours, with the same pairs out of both."""
+"""Pair lists: the literal published procedure against ours; both give the same pairs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from benchmarks.ratio import Ratio, seconds
 from benchmarks.tracking_events import full_event
 from hepdata.cloud import PairList
 from hepdata.features.tracking import CloudChoice
-from hepdata.pairs.paper import pair_nearest_others, pair_same_particle
-from hepdata.pairs.published import pair_published
-from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
+from hepdata.pairs.paper_definition import pair_nearest_others, pair_same_particle
+from hepdata.pairs.published_definition import pair_published
+from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tracking
 
 N_POINTS = 6_000
 
@@ -44,7 +44,7 @@ def run() -> list[Ratio]:
 
 
 def dense_points() -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
-    """Neighbouring points of a full-size event, as dense as a sector of it."""
+    """Neighbouring points of a full-size event, with the density of a sector."""
     config = TrackingConfig(clouds=CloudChoice(has_cell_features=False), pairs=PairChoice("none"))
     with tempfile.TemporaryDirectory() as folder:
         source = open_tracking(full_event(Path(folder)), config)

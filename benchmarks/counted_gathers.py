@@ -13,7 +13,7 @@ from triton.runtime import interpreter
 
 @dataclass
 class Gathered:
-    """Bytes that have been moved."""
+    """Bytes read and written."""
 
     n_bytes: int = 0
 
@@ -22,10 +22,10 @@ class Gathered:
 def count_gathers(parts: int = 1) -> Iterator[Gathered]:
     """Count bytes of masked loads and stores, and of atomic additions.
 
-    A program reads and writes each address once; what is added to is read and written each time.
+    A program counts each address once for reading and once for writing; each atomic addition counts twice.
 
     Args:
-        parts: So many programs, side by side on the first axis of the grid, count as one.
+        parts: This many consecutive programs on the first axis of the grid count as one.
     """
     builder, found = interpreter.interpreter_builder, Gathered()
     seen: dict[tuple[Any, ...], list[Any]] = {}
@@ -34,10 +34,10 @@ def count_gathers(parts: int = 1) -> Iterator[Gathered]:
     load, store, add, move_on = (getattr(builder, name) for name in names)
 
     def note(kind: str, pointers: Any, mask: Any) -> None:
-        # A boolean has one bit in Triton and one byte in memory.
+        # A boolean is one bit in Triton's types and one byte in memory.
         size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
         addresses = np.broadcast_to(pointers.data, mask.data.shape)[mask.data]
-        # Every byte has an address.
+        # One address per byte.
         seen.setdefault((kind, *group), []).append(
             (addresses[:, None] + np.arange(size, dtype=addresses.dtype)).ravel()
         )

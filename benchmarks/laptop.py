@@ -1,9 +1,9 @@
-"""`python -m benchmarks.laptop [FOLDER]`: what ten minutes on a laptop give, beside simpler models.
+"""`python -m benchmarks.laptop [FOLDER]`: results of ten minutes on a laptop, compared with simpler models.
 
 Simulates and builds both datasets, trains HEPT, a plain MLP and HEPT with the standard kernel with the
-laptop presets and the same seed, evaluates them on the test split, and prints one table beside raw inputs.
+laptop presets and the same seed, evaluates them on the test split, and prints one table with baselines.
 Tracking clouds are made as those of the paper's tracking-6k: dense events, cut into ten φ sectors of about
-6,000 hits. About half an hour on 2 cores; called again, it goes on with what is missing.
+6,000 hits. It takes about half an hour on 2 cores; a second call only makes what is missing.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def _raw(task: str, dataset: Dataset) -> dict[str, float]:
     if task == "tracking":
         precisions = []
         for cloud in clouds:
-            place = np.stack([cloud.eta, np.cos(cloud.phi), np.sin(cloud.phi)], 1)
+            position = np.stack([cloud.eta, np.cos(cloud.phi), np.sin(cloud.phi)], 1)
             is_query = cloud.is_reconstructable & (cloud.pt > 0.9)
-            found = average_precision_at_k(*map(torch.from_numpy, (place, cloud.particle_id, is_query)))
+            found = average_precision_at_k(*map(torch.from_numpy, (position, cloud.particle_id, is_query)))
             precisions.append(found.ap)
         return {"raw coordinates": float(np.nanmean(precisions))}
     labels = np.concatenate([cloud.is_leading[cloud.is_scored] for cloud in clouds])

@@ -1,4 +1,4 @@
-"""How much memory a piece of work adds: run in a process of its own, whose peak is nobody else's."""
+"""Peak memory of a piece of work, measured in its own process."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from multiprocessing.connection import Connection
 
 
 def added_bytes(prepare: Callable[[], Callable[[], object]]) -> int:
-    """Peak resident memory of `prepare()()` above what there was after `prepare()`.
+    """Peak resident memory of `prepare()()` minus that after `prepare()`.
 
     Args:
-        prepare: A function of a module (it is sent to another process) that makes the inputs and returns
+        prepare: A module-level function (it is pickled for another process) that makes the inputs and returns
             the work.
     """
     context = multiprocessing.get_context("spawn")
@@ -34,7 +34,7 @@ def _measure(prepare: Callable[[], Callable[[], object]], sender: Connection) ->
 
 
 def _reset_peak() -> None:
-    # Linux forgets the peak of the preparation; elsewhere it stays, and the figure is a lower bound.
+    # Linux can reset the peak; elsewhere the peak of the preparation stays, and the result is a lower bound.
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:  # noqa: PTH123
             file.write("5")

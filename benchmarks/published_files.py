@@ -1,10 +1,10 @@
-"""Clouds as the published files hold them: one pickle per cloud, with every tensor of the published layout.
+"""Clouds in the published layout: one pickle per cloud, with every published tensor.
 
-Features and positions are 32-bit floats, all integers 64-bit; pairs are (2, E), and so is the graph of the 60
-nearest neighbours in (η, φ), undirected and with self loops, that the published files carry for graph
-networks: a ninth of the bytes. Our datasets have no such graph; who loads a published file loads it all the
-same. At 6,850 points and 3.84 M pairs this makes 69.9 MB, as was measured of the authors' own files. They are
-written as a dictionary of tensors, which torch.load reads without torch_geometric and further arguments.
+Features and positions are 32-bit floats, all integers 64-bit; pairs are (2, E). The published files also
+contain the graph of the 60 nearest neighbours in (η, φ), undirected and with self loops, for graph networks:
+a ninth of the bytes. Our datasets have no such graph, but loading a published file always reads it. With
+6,850 points and 3.84 M pairs a file has 69.9 MB, like the authors' own files. The files are dictionaries of
+tensors, which torch.load reads without torch_geometric or further arguments.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ INTEGERS = {
 
 
 def write_pickle(path: Path, cloud: PointCloud, *, has_graph: bool = True) -> None:
-    """Save one cloud in the published layout, or without its neighbour graph."""
+    """Save one cloud in the published layout, with or without the neighbour graph."""
     tensors = published_tensors(cloud, has_graph=has_graph)
     torch.save({name: torch.from_numpy(values) for name, values in tensors.items()}, path)
 
 
 def published_tensors(cloud: PointCloud, *, has_graph: bool = True) -> dict[str, NDArray[Any]]:
-    """The arrays of a published file, or all but the neighbour graph."""
+    """The arrays of a published file, with or without the neighbour graph."""
     features = [entry for entry in TRACKING.features if entry.column != "layer"]
     scaled = [cloud.columns[entry.column] * np.float64(entry.scale) for entry in features]
     tensors: dict[str, NDArray[Any]] = {
@@ -61,7 +61,7 @@ def published_tensors(cloud: PointCloud, *, has_graph: bool = True) -> dict[str,
 
 
 def neighbor_graph(points: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """(2, E): every point with its `k` nearest, itself among them; each pair in both directions, once."""
+    """(2, E): every point with its `k` nearest points, including itself; each pair once in each direction."""
     _, neighbors = KDTree(points).query(points, k=k)
     anchors = np.repeat(np.arange(len(points)), k)
     partners = neighbors.reshape(-1)

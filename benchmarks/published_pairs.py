@@ -1,6 +1,6 @@
-"""The published pair procedure, literally: a loop over particles, each of which searches all edges.
+"""The literal published pair procedure: a loop over particles that searches all edges for each.
 
-Written for comparison from its description; slow on purpose only in so far as the procedure is.
+Written from its description, for comparison; only the procedure itself makes it slow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def list_pairs(
     max_neighbors: int = 256,
     radius: float = 1.0,
 ) -> NDArray[np.int64]:
-    """(2, E): every pair in both directions, without pairs of a point with itself, each once."""
+    """(2, E): every pair once in each direction, without pairs of a point with itself."""
     edges = _make_symmetric(_find_edges(eta, phi, max_neighbors, radius), len(eta))
     collected = []
     for particle in np.unique(particle_id):

@@ -1,4 +1,4 @@
-"""One measured ratio, and how to time the two sides of it."""
+"""One measured ratio, and how to time its two sides."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Ratio:
     Attributes:
         name: What was measured, at which size.
         value: The measured ratio.
-        goal: What it should reach ("at least") or stay below ("at most").
-        sense: Which of the two.
-        detail: The two absolute numbers behind it, for people.
+        goal: Its bound.
+        sense: Whether the goal is a lower ("at least") or an upper bound ("at most").
+        detail: The two absolute numbers, as text.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Ratio:
 
 
 def seconds(work: Callable[[], object], *, repeats: int = 3, warm_up: bool = True) -> float:
-    """The median wall time of `work`, after one run to warm caches."""
+    """Median wall time of `work`, after one warm-up."""
     if warm_up:
         work()
     times = []

@@ -1,6 +1,6 @@
-// A GPU that does nothing. Fake tensors need no GPU, but autograd asks for the device's streams, and fails where there
-// is no device: a build of torch without CUDA knows none, one with CUDA looks for a driver. Of the hooks, torch takes
-// those with the highest priority while it is imported; of the guards, the last.
+// A GPU that does nothing. Fake tensors need no GPU, but autograd asks for the device's streams and fails without a
+// device: a build of torch without CUDA has none, one with CUDA looks for a driver. When torch is imported, it uses
+// the hooks with the highest priority and the guard that was registered last.
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 namespace at {

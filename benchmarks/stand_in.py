@@ -1,6 +1,6 @@
-"""A library that makes torch believe in a GPU, for fake tensors; it computes nothing.
+"""A stand-in for a GPU, so that torch accepts fake tensors on it; it computes nothing.
 
-Its library is loaded before torch is imported: `load_stand_in`, in a process of its own.
+Its library must be loaded before torch is imported (`load_stand_in`), in a separate process.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ SOURCE = Path(__file__).with_name("stand_in.cpp")
 
 
 def can_build() -> bool:
-    """Whether there is a compiler for it."""
+    """Whether a compiler is installed."""
     return shutil.which("g++") is not None
 
 
 def build_stand_in(folder: Path) -> Path:
-    """Compile the library against the torch that is installed."""
+    """Compile the library against the installed torch."""
     found = find_spec("torch")
     if found is None or found.origin is None:
         raise RuntimeError("no torch to build against: install hept first")
@@ -44,9 +44,9 @@ def build_stand_in(folder: Path) -> Path:
 
 
 def load_stand_in(path: str) -> None:
-    """Use the library, and import torch; nothing where the path is empty, since there is a GPU."""
+    """Load the library and import torch; an empty path means that there is a GPU and no library is needed."""
     if "torch" in sys.modules:
-        raise RuntimeError("torch has been imported: a stand-in for a GPU must come before")
+        raise RuntimeError("torch is already imported: load the stand-in for a GPU before")
     library = ctypes.CDLL(path) if path else None
     import torch  # noqa: F401
 
@@ -55,6 +55,6 @@ def load_stand_in(path: str) -> None:
 
 
 def end_process() -> NoReturn:
-    """End well, at once: autograd's thread for the device may abort where the interpreter ends before it."""
+    """Exit at once with code 0: autograd's device thread may abort if the interpreter ends before it."""
     sys.stdout.flush()
     os._exit(0)

@@ -1,10 +1,10 @@
-"""Raw events for the tracking benchmarks: the full-size one beside the checkout, else a simulated one."""
+"""Raw events for the tracking benchmarks: the full-size event next to the checkout, else a simulated one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from hepdata.simulate.trackml_files import simulate_files
+from hepdata.simulate.trackml_writer import simulate_files
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "acts"
 FULL_SIZE = 57_000

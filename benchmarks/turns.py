@@ -1,4 +1,4 @@
-"""Timing several pieces of work in turns, so that a slow moment of the machine falls on all of them."""
+"""Timing several pieces of work in turns, so that a temporary slowdown of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Timing:
 
     Attributes:
         wall: Median over the rounds.
-        cpu: Likewise, of all threads of this process together.
+        cpu: Median CPU time of all threads of this process.
     """
 
     wall: float
@@ -26,7 +26,7 @@ class Timing:
 
 
 def time_in_turns(works: Mapping[str, Callable[[], object]], *, rounds: int = 9) -> dict[str, Timing]:
-    """Medians over rounds in which every work runs once, in the given order; one more round warms caches."""
+    """Medians over rounds in which every work runs once, in the given order, after one warm-up round."""
     walls: dict[str, list[float]] = {name: [] for name in works}
     cpus: dict[str, list[float]] = {name: [] for name in works}
     for number in range(rounds + 1):

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from hepdata.building import BuiltDataset
-from hepdata.pipeline.run import BuildSummary
+from hepdata.pipeline.build import BuildSummary
+from hepdata.pipeline.split_rule import SplitRule
 
 from .flags import name_flags
 from .frame import json_option, write_json
@@ -42,11 +43,11 @@ def build_options(function: Callable[..., None]) -> Callable[..., None]:
             type=click.Choice(["stop", "skip"]),
             default="stop",
             show_default=True,
-            help="What an unusable event does; skipped ones are listed in the manifest.",
+            help="Stop at an unusable event, or skip it and list it in the manifest.",
         ),
         click.option(
             "--split",
-            default="80/10/10",
+            default=str(SplitRule()),
             show_default=True,
             metavar="RULE",
             help="Shares of train/valid/test, or event ids: train=0-799,valid=800-899,test=900-999.",
@@ -65,7 +66,7 @@ def build_options(function: Callable[..., None]) -> Callable[..., None]:
             help="Events per data file.  [default: a 16th of the split, at most 32]",
         ),
         click.option(
-            "--overwrite", is_flag=True, help="Replace a dataset of another configuration that is in the way."
+            "--overwrite", is_flag=True, help="Replace an existing dataset of another configuration."
         ),
         json_option,
     ]
@@ -75,7 +76,7 @@ def build_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def report_build(built: BuiltDataset, title: str, json_path: Path | None) -> None:
-    """Print what a build did, and write the same for scripts."""
+    """Print what a build did, and write it as JSON on request."""
     _print_summary(built.summary, title)
     write_json(json_path, _as_json(built.summary))
 
@@ -106,13 +107,13 @@ def _print_summary(summary: BuildSummary, title: str) -> None:
     if empty:
         console.print(_describe_empty(empty, summary.n_events), highlight=False, soft_wrap=True)
     if summary.was_finished:
-        console.print("nothing to do: the dataset is there, from the same files and configuration")
+        console.print("nothing to do: the dataset exists, from the same files and configuration")
     elif summary.n_resumed:
         console.print(f"resumed: {summary.n_resumed} data files were there already", highlight=False)
 
 
 def _describe_empty(empty: list[str], n_events: int) -> str:
-    """What too few events mean for what comes next, and the option that changes it."""
+    """Explain which splits are empty, what needs them, and how to fill them."""
     events = "1 event" if n_events == 1 else f"{n_events} events"
     return (
         f"note: no clouds in {' and '.join(empty)} ({events} in all): training needs train and valid, "

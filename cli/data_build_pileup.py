@@ -10,7 +10,7 @@ import click
 
 from hepdata.building import build_pileup
 from hepdata.errors import InputError
-from hepdata.pipeline.pileup import PRESETS
+from hepdata.pipeline.pileup_source import PRESETS
 
 from .build_options import build_options, report_build
 
@@ -51,20 +51,19 @@ class _ByteSize(click.ParamType[int]):
 @click.option(
     "--scored-pt", type=float, help="Neutral points above this pT in GeV are scored.  [default: 0.9]"
 )
-@click.option(
-    "--unlabelled", is_flag=True, help="Build without labels, from a sample that need not have any."
-)
+@click.option("--unlabelled", is_flag=True, help="Build without labels, as needed for a sample without them.")
 @click.option(
     "--step-size",
     type=_ByteSize(),
-    help="Bytes that a worker reads at a time: sets the memory, not the result.  [default: 64MB]",
+    help="Bytes that a worker reads at a time; changes the memory, not the result.  [default: 64MB]",
 )
 @build_options
 def command(files: tuple[str, ...], out: str, json_path: Path | None, **arguments: Any) -> None:
     """Build a dataset from Delphes files (paths, globs, folders or URLs) in the new folder or at the URL OUT.
 
     Particle-flow particles become points with kinematics, a particle class and the label: leading collision
-    or pileup. `hept-data inspect` shows what a file offers. Stopped at any time, the same command continues.
+    or pileup. `hept-data inspect` shows what a file contains. Stopped at any time, the same command
+    continues.
 
     \b
     Example:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hepdata.building import build_tracking
-from hepdata.pipeline.tracking import TRACKING_PRESETS
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS
 
 from .build_options import build_options, report_build
 
@@ -20,7 +20,7 @@ from .build_options import build_options, report_build
     "--detectors",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Modules of the detector.  [default: detectors.csv or .csv.gz beside the events]",
+    help="Modules of the detector.  [default: detectors.csv or .csv.gz next to the events]",
 )
 @click.option(
     "--preset",
@@ -32,9 +32,8 @@ from .build_options import build_options, report_build
 @click.option("--events", metavar="FIRST-LAST", help="Only events with these ids, inclusive.")
 @click.option("--max-events", type=click.IntRange(1), help="At most this many events, lowest ids first.")
 @click.option("--layers", type=click.Choice(["pixel", "all"]), help="Detector layers.  [default: pixel]")
-@click.option("--noise/--no-noise", default=None, help="Keep hits of no particle.  [default: noise]")
-@click.option("--pt-threshold", type=float, help="Noted in the manifest, in GeV.  [default: 0.9]")
-@click.option("--pt-cut", is_flag=True, help="Also drop the hits of particles below the threshold.")
+@click.option("--noise/--no-noise", default=None, help="Keep hits without a particle.  [default: noise]")
+@click.option("--min-pt", type=float, help="Drop the hits of particles below this pT in GeV; noise is kept.")
 @click.option("--sectors", type=click.IntRange(1), help="φ sectors an event is divided into.")
 @click.option("--sector-overlap", type=float, help="Factor on the slope of a sector's edges.  [default: 1.3]")
 @click.option(
@@ -42,8 +41,10 @@ from .build_options import build_options, report_build
     type=click.Choice(["paper", "published", "none"]),
     help="Definition of the pair lists.  [default: paper]",
 )
-@click.option("--negatives", type=click.IntRange(1), help="Negatives a point.  [default: 256]")
-@click.option("--radius", type=float, help="Reach of neighbours, --pairs published only.  [default: 1]")
+@click.option("--negatives", type=click.IntRange(1), help="Negatives per point.  [default: 256]")
+@click.option(
+    "--radius", type=float, help="Largest distance of neighbours, --pairs published only.  [default: 1]"
+)
 @click.option(
     "--no-cell-features",
     "cell_features",

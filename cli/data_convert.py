@@ -20,7 +20,7 @@ from .written_dataset import describe_written, print_written
     "--format",
     "file_format",
     type=click.Choice(["parquet", "hdf5"]),
-    help="Format of OUT; the other one where not given.",
+    help="Format of OUT.  [default: the other one]",
 )
 @click.option(
     "--compression",

@@ -18,7 +18,7 @@ from .tables import format_bytes, print_table
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--split", default="train", show_default=True, help="Which split.")
 @click.option(
-    "--max-points", type=click.IntRange(min=1), help="Points a cloud; the largest cloud's by default."
+    "--max-points", type=click.IntRange(min=1), help="Points per cloud.  [default: size of the largest cloud]"
 )
 @click.option(
     "--unscaled",

@@ -18,14 +18,14 @@ from .build_options import build_options, report_build
 @click.option(
     "--trust",
     is_flag=True,
-    help="Read pickles that are more than tensors; such a file can run any program.",
+    help="Read pickles with other objects than tensors; such a file can run any program.",
 )
 @build_options
 def command(folder: Path, out: str, json_path: Path | None, **arguments: Any) -> None:
     """Turn a FOLDER of torch_geometric .pt point clouds into a dataset in the new folder, or at the URL, OUT.
 
     Reads the files published for HEPT and those of gnn_tracking: x, pos, particle_id, pt, reconstructable,
-    layer and point pairs; one cloud a file, or all in one.
+    layer and point pairs; one cloud per file, or all in one.
 
     \b
     Example:

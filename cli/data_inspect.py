@@ -1,4 +1,4 @@
-"""`hept-data inspect`: what a Delphes file offers."""
+"""`hept-data inspect`: what a Delphes file contains."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hepdata.commands import inspect
+from hepdata.schema import SCORED_PT
 
 from .frame import json_option, write_json
 from .tables import console, print_table
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--leaves", is_flag=True, help="Also name the leaves of every branch, for a YAML map.")
 @json_option
 def command(file: str, event: int, branches: str, leaves: bool, json_path: Path | None) -> None:
-    """Show what a Delphes file has: branches, which preset fits, how labels can be had, one event's counts.
+    """Show what a Delphes file contains: branches, presets that fit, sources of labels, counts of one event.
 
     \b
     Example:
@@ -89,7 +90,7 @@ def _event_rows(event: EventReport) -> list[tuple[str, object]]:
         ("dropped (outside |η| acceptance)", event.n_dropped),
         ("charged", event.n_charged),
         ("neutral", event.n_points - event.n_charged),
-        ("scored (neutral, pT > 0.9 GeV)", event.n_scored),
+        (f"scored (neutral, pT > {SCORED_PT:g} GeV)", event.n_scored),
         ("leading", event.n_leading),
         ("scored and leading", event.n_scored_leading),
     ]

@@ -1,4 +1,4 @@
-"""`hept-data merge`: datasets built apart become one."""
+"""`hept-data merge`: several datasets become one."""
 
 from __future__ import annotations
 

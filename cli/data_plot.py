@@ -23,7 +23,7 @@ from .frame import json_option, write_json
     type=click.IntRange(1),
     default=200,
     show_default=True,
-    help="Clouds that enter the distributions, spread over the split.",
+    help="Number of clouds in the distributions, spread over the split.",
 )
 @json_option
 def command(

@@ -1,4 +1,4 @@
-"""`hept-data simulate`: raw events of our own, where one has none to download."""
+"""`hept-data simulate`: simulated raw events, to work without a download."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from hepdata.commands import simulate_pileup
+from hepdata.schema import SCORED_PT
 
 from .frame import json_option, write_json
 from .tables import format_bytes, print_table
@@ -41,7 +42,7 @@ def command(out: Path, events: int, pileup: float, seed: int, json_path: Path | 
         "particles per event": round(sample.n_points / sample.n_events),
         "charged fraction": sample.n_charged / max(sample.n_points, 1),
         "leading fraction": sample.n_leading / max(sample.n_points, 1),
-        "scored per event (neutral, pT > 0.9 GeV)": sample.n_scored / sample.n_events,
+        f"scored per event (neutral, pT > {SCORED_PT:g} GeV)": sample.n_scored / sample.n_events,
         "leading fraction of scored": sample.n_scored_leading / max(sample.n_scored, 1),
     }
     print_table(f"{out}, {format_bytes(size)}", ("quantity", "value"), list(summary.items()))

@@ -1,4 +1,4 @@
-"""`hept-data simulate tracking`: TrackML events of a pixel detector of our own."""
+"""`hept-data simulate tracking`: TrackML events of a simulated pixel detector."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from hepdata.commands import simulate_tracking
-from hepdata.simulate.trackml_files import FIRST_EVENT, SimulationSummary
+from hepdata.schema import SCORED_PT
+from hepdata.simulate.trackml_writer import FIRST_EVENT, SimulationSummary
 
 from .frame import json_option, write_json
 from .tables import format_bytes, print_table
@@ -68,7 +69,7 @@ def _print_summary(out: Path, summary: SimulationSummary) -> None:
                 ("of these noise", summary.n_noise),
                 ("cells", summary.n_cells),
                 ("particles", summary.n_particles),
-                ("of these pt > 0.9 GeV", summary.n_high_pt),
+                (f"of these pt > {SCORED_PT:g} GeV", summary.n_high_pt),
             )
         ]
         + [("size", format_bytes(summary.n_bytes), format_bytes(summary.n_bytes / summary.n_events))],

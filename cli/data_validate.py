@@ -1,4 +1,4 @@
-"""`hept-data validate`: is every byte and every cloud of a dataset as it should be?"""
+"""`hept-data validate`: check every byte and every cloud of a dataset."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_SHOWN = 50
 def command(dataset: str, json_path: Path | None) -> None:
     """Check DATASET: checksums, schema, ids, labels, pair lists, NaN, ranges, splits, duplicates.
 
-    Prints every finding with its shard, event and remedy; exits with 1 where there is one.
+    Prints every finding with its shard, event and remedy; exits with 1 if there are any.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Parameters of functions, as messages of the library name them, in the words of the command line.
+"""Names of parameters in the library's messages, translated to options of the command line.
 
 The library writes a parameter between backticks: `workers`, `overwrite=True`, `pairs='paper'`. On the command
 line these are --workers, --overwrite and --pairs paper.
@@ -15,9 +15,9 @@ _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]+))?`")
 
 
 def name_flags(text: str, command: click.Command | None) -> str:
-    """The text with options and arguments of a command in the place of parameters.
+    """Replace names of parameters in a text by options and arguments of a command.
 
-    A parameter that the command does not have is one of another command, and gets the usual name.
+    A parameter that the command does not have belongs to another command, and gets the usual option name.
     """
     known = {param.name: param for param in command.params} if command is not None else {}
 

@@ -1,4 +1,4 @@
-"""What all commands share: one red line for an error, `--debug`, `--version`, `--json`, lazy imports."""
+"""Common parts of all commands: one-line errors, `--debug`, `--version`, `--json`, lazy imports."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called, so that `--help` answers at once.
+    """A group whose commands are imported when they are called, so that `--help` is fast.
 
-    `--debug` is listed here and accepted anywhere on the line: `run` takes it away before click sees it.
+    `--debug` is listed here and accepted anywhere on the line: `run` removes it before click parses the line.
 
     Args:
         commands_at: Command name to (module, one-line help); the module holds a function named `command`.
@@ -53,7 +53,7 @@ class LazyGroup(click.Group):
         ]
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Names in the order in which a user meets them."""
+        """Names in the order of a typical workflow."""
         return list(self.commands_at)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -66,7 +66,7 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; parameters that an error names get the names of the command's options."""
+        """Run the command; in errors, replace names of parameters by the command's options."""
         try:
             return super().invoke(ctx)
         except HeptError as error:
@@ -75,7 +75,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; an unknown name is answered with the nearest one."""
+        """Find the command; the error for an unknown name suggests the nearest one."""
         name = args[0]
         if name in self.commands_at or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
@@ -94,7 +94,7 @@ def run(group: click.Group) -> NoReturn:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        # By its own name, also where it was started as `python -m`.
+        # Show the program's name, also if it was started as `python -m`.
         code = group.main(arguments, prog_name=group.name, standalone_mode=False)
         _flush()
     except HeptError as error:
@@ -111,19 +111,19 @@ def run(group: click.Group) -> NoReturn:
         _print_error(_one_line(error))
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        # The reader of a pipe (head, less) has gone: nothing is wrong.
+        # The reader of a pipe (head, less) has ended, which is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        # A disk can fill or a permission be missing wherever a file is touched.
+        # Any file access can fail, for instance on a full disk or without permission.
         if debug:
             errors.print_exception()
         fail(
             JobError(
                 error.filename or "file system",
                 found=error.strerror or type(error).__name__,
-                expected="a place that can be read and written",
-                remedy="check the path, its permissions and the space left, then run the command again",
+                expected="a path that can be read and written",
+                remedy="check the path, its permissions and the free space, then run the command again",
             )
         )
     except MemoryError as error:
@@ -132,7 +132,7 @@ def run(group: click.Group) -> NoReturn:
         fail(
             JobError(
                 "memory",
-                found=f"not enough of it ({' '.join(str(error).split()) or 'an allocation failed'})",
+                found=f"not enough memory ({' '.join(str(error).split()) or 'an allocation failed'})",
                 expected="a job that fits into this machine",
                 remedy="use fewer --workers, smaller clouds, or a machine with more memory",
             )
@@ -141,9 +141,9 @@ def run(group: click.Group) -> NoReturn:
 
 
 def _open_closed_streams() -> None:
-    """Write to nowhere where the caller has closed standard output or error (`>&-`).
+    """Redirect standard output or error to the null device if the caller has closed it (`>&-`).
 
-    Otherwise the next file that is opened gets the number of the closed stream, and its output with it.
+    Otherwise the next opened file gets the descriptor of the closed stream, and receives its output.
     """
     for number, name in ((1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
@@ -163,7 +163,7 @@ def fail(error: HeptError) -> NoReturn:
 def _one_line(error: click.ClickException) -> str:
     text = " ".join(error.format_message().split()).rstrip(".")
     if isinstance(error, click.NoSuchOption) and error.possibilities:
-        # Said as everywhere; click's own words change with its version.
+        # Our own wording, since click's wording changes with its version.
         text = f"No such option {error.option_name!r}; did you mean {error.possibilities[0]!r}?"
     context = getattr(error, "ctx", None)
     if context is None:
@@ -173,7 +173,7 @@ def _one_line(error: click.ClickException) -> str:
 
 
 def _print_error(text: str) -> None:
-    errors.print("error:", text, style="bold red", markup=False, highlight=False)
+    errors.print("error:", text, style="bold red", markup=False, emoji=False, highlight=False)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
@@ -192,7 +192,7 @@ def json_option(function: _Function) -> _Function:
         "--json",
         "json_path",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Also write what is printed to FILE as JSON.",
+        help="Also write the printed results to FILE as JSON.",
         metavar="FILE",
     )(function)
 
@@ -203,12 +203,40 @@ def threads_option(function: _Function) -> _Function:
         "--threads",
         type=click.IntRange(1),
         metavar="N",
-        help="Threads on a CPU.  [default: HEPT_THREADS, OMP_NUM_THREADS, or as many as cores are idle]",
+        help="Threads on a CPU.  [default: HEPT_THREADS, OMP_NUM_THREADS, or the number of idle cores]",
+    )(function)
+
+
+def device_option(function: _Function) -> _Function:
+    """Add `--device NAME` to a command that runs a model."""
+    return click.option(
+        "--device",
+        default="auto",
+        metavar="NAME",
+        callback=_check_device,
+        help="Where to run: cpu, cuda, cuda:1, mps, or auto, which takes a GPU if there is one.  "
+        "[default: auto]",
+    )(function)
+
+
+def _check_device(_: click.Context, __: click.Parameter, value: str) -> str:
+    from hept.devices.choice import check_device
+
+    return check_device(value)
+
+
+def precision_option(function: _Function) -> _Function:
+    """Add `--precision NAME` to a command that runs a model."""
+    return click.option(
+        "--precision",
+        type=click.Choice(["32-true", "64-true", "bf16-mixed", "16-mixed"]),
+        help="Floating-point precision; coordinates, hashes and distances stay float32 in the mixed ones.  "
+        "[default: the setting `precision`]",
     )(function)
 
 
 def write_json(path: Path | None, content: object) -> None:
-    """Write `content` for scripts, where `--json` was given."""
+    """Write `content` as JSON if `--json` was given."""
     if path is None:
         return
     try:
@@ -216,7 +244,7 @@ def write_json(path: Path | None, content: object) -> None:
     except OSError as error:
         raise InputError(
             path,
-            found=f"a place that cannot be written ({error.strerror})",
+            found=f"a file that cannot be written ({error.strerror})",
             expected="a writable file for --json",
             remedy="choose another path",
         ) from error

@@ -1,4 +1,4 @@
-"""Tables for people: right-aligned numbers under a title."""
+"""Tables in the terminal: right-aligned numbers under a title."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def print_lines(text: str) -> None:
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows under a header; the first column is left-aligned, the others right."""
-    # Not the table's own title, which is broken at the width of the table.
+    # Not as the table's title, which rich wraps at the width of the table.
     console.print(title, style="bold", highlight=False, markup=False, soft_wrap=True)
     table = Table()
     for position, name in enumerate(header):

@@ -6,19 +6,20 @@ from typing import NoReturn
 
 from .frame import LazyGroup, run
 
-# name: (module, one line of help), in the order in which a user meets them
+# name: (module, one line of help), in the order of a typical workflow
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": (".train_demo", "The whole path on simulated events, in a few minutes."),
+    "demo": (".train_demo", "The whole workflow on simulated events, in a few minutes."),
     "fit": (".train_fit", "Train a model on a dataset."),
     "presets": (".train_presets", "Ready-made settings: what they are for, and how long they take."),
     "settings": (".train_settings", "Every setting: type, default, meaning, presets that change it."),
     "describe": (".train_describe", "Parameters and operations of a model."),
-    "eval": (".train_eval", "How good a trained model is."),
+    "eval": (".train_eval", "Evaluate a trained model."),
     "predict": (".train_predict", "Embedding, score and track of every point."),
-    "tune-clustering": (".train_tune_clustering", "Choose how embeddings become tracks."),
+    "tune-clustering": (".train_tune_clustering", "Choose how embeddings are clustered into tracks."),
     "export": (".train_export", "A model as one file (ONNX, torch.export) that runs without this package."),
     "package": (".train_package", "A folder for a model hub: weights, ONNX, model card, example."),
     "compare": (".train_compare", "Every system of the paper on one dataset."),
+    "doctor": (".train_doctor", "Whether this machine computes right, and how fast."),
     "theory": (".train_theory", "Error against computation of kernel approximations."),
 }
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from hept.devices.choice import Precision
 from hept.paper.comparison.compare import compare
 
-from .frame import json_option, threads_option, write_json
+from .frame import device_option, json_option, precision_option, threads_option, write_json
 from .tables import console, print_table
 
 
@@ -52,6 +53,8 @@ from .tables import console, print_table
     show_default=True,
     help="A scaling curve ends after a training step that takes longer.",
 )
+@device_option
+@precision_option
 @threads_option
 @json_option
 def command(
@@ -65,6 +68,8 @@ def command(
     repeats: int,
     max_points: int,
     max_seconds: float,
+    device: str,
+    precision: Precision | None,
     threads: int | None,
     json_path: Path | None,
 ) -> int:
@@ -86,6 +91,8 @@ def command(
         repeats=repeats,
         max_points=max_points,
         max_seconds=max_seconds,
+        device=device,
+        precision=precision,
         threads=threads,
         progress=True,
     )

@@ -1,4 +1,4 @@
-"""`hept-train describe`: the size of a model and what it costs to run."""
+"""`hept-train describe`: parameters and operations of a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .train_settings import show_value
     "--points",
     multiple=True,
     type=click.IntRange(min=1),
-    help="Points of a cloud; may be repeated.  [default: those of the paper's datasets]",
+    help="Points per cloud; may be repeated.  [default: those of the paper's datasets]",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting of a preset.")
 @json_option

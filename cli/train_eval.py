@@ -8,8 +8,9 @@ import click
 
 import hept
 from hept.commands import open_inputs
+from hept.devices.choice import Precision
 
-from .frame import json_option, threads_option, write_json
+from .frame import device_option, json_option, precision_option, threads_option, write_json
 from .tables import print_table
 
 
@@ -17,10 +18,18 @@ from .tables import print_table
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("dataset", required=False)
 @click.option("--split", default="test", show_default=True, help="Split to evaluate on.")
+@device_option
+@precision_option
 @threads_option
 @json_option
 def command(
-    model: Path, dataset: str | None, split: str, threads: int | None, json_path: Path | None
+    model: Path,
+    dataset: str | None,
+    split: str,
+    device: str,
+    precision: Precision | None,
+    threads: int | None,
+    json_path: Path | None,
 ) -> None:
     """Evaluate MODEL (a run folder, a weights file or the published checkpoint) on DATASET.
 
@@ -30,9 +39,12 @@ def command(
     Examples:
       hept-train eval runs/a
       hept-train eval runs/a tracking --split valid --json metrics.json
+      hept-train eval runs/a --device cpu
     """
     opened = open_inputs(model, dataset, split)
-    metrics = hept.evaluate(model, opened, split, threads=threads, progress=True)
+    metrics = hept.evaluate(
+        model, opened, split, device=device, precision=precision, threads=threads, progress=True
+    )
     # Imported after all checks: torch takes seconds.
     from hept.report.definitions import name_metric
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import hepdata
 import hept
-from hept.runs.run import Run
+from hept.devices.choice import Precision
 
-from .frame import json_option, threads_option, write_json
-from .tables import console, print_table
+from .frame import device_option, json_option, precision_option, threads_option, write_json
+from .tables import console, format_bytes, print_table
+
+if TYPE_CHECKING:
+    from hept.training.memory_plan import MemoryPlan
 
 CLOUDS_TO_TUNE_ON = 5
 
@@ -76,13 +80,8 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
     metavar="RUN",
     help="Go on with a run from its last saved state.",
 )
-@click.option(
-    "--accelerator",
-    type=click.Choice(["auto", "cpu", "cuda", "mps"]),
-    default="auto",
-    show_default=True,
-    help="Where to train.",
-)
+@device_option
+@precision_option
 @click.option(
     "--devices",
     type=click.IntRange(1),
@@ -92,6 +91,7 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
 )
 @click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="Nodes.")
 @threads_option
+@click.option("--plan", is_flag=True, help="Only tell how much memory a step would take on a GPU.")
 @click.option("--no-report", is_flag=True, help="Do not tune the clustering nor write report.html.")
 @json_option
 def command(
@@ -101,10 +101,12 @@ def command(
     settings: tuple[str, ...],
     out: Path | None,
     resume: Path | None,
-    accelerator: str,
+    device: str,
+    precision: Precision | None,
     devices: int,
     nodes: int,
     threads: int | None,
+    plan: bool,
     no_report: bool,
     json_path: Path | None,
 ) -> int:
@@ -119,10 +121,26 @@ def command(
       hept-train fit tracking --preset tracking-demo --out runs/a
       hept-train fit tracking --preset tracking-6k --set model.n_tables=5 --out runs/b
       hept-train fit tracking --preset tracking-demo --model gravnet --out runs/c
+      hept-train fit tracking --preset tracking-6k --set batch_points=120000 --plan
       hept-train fit --resume runs/a
     """
     if dataset is None and resume is None:
         raise click.UsageError("give DATASET, or --resume RUN")
+    if plan:
+        if dataset is None:
+            raise click.UsageError("give DATASET with --plan")
+        memory = hept.plan_memory(
+            dataset,
+            preset=preset,
+            model=model,
+            settings=settings,
+            device=device,
+            precision=precision,
+            devices=devices,
+            nodes=nodes,
+        )
+        _print_plan(memory, json_path)
+        return 0
     run = hept.fit(
         dataset,
         out,
@@ -130,7 +148,8 @@ def command(
         model=model,
         settings=settings,
         resume=resume,
-        accelerator=accelerator,
+        device=device,
+        precision=precision,
         devices=devices,
         nodes=nodes,
         threads=threads,
@@ -146,6 +165,7 @@ def command(
         ("epochs", result.epochs),
         ("steps", result.steps),
         ("seconds", result.seconds),
+        *([("steps skipped (float16 overflow)", result.skipped)] if result.skipped else []),
         ("threads", result.threads),
         ("stopped", result.stopped),
     ]
@@ -159,15 +179,26 @@ def command(
         console.print(f"Go on with: hept-train fit --resume {result.run}", highlight=False)
         return 128 + (result.signal or signal.SIGINT)
     if not no_report:
-        report = _report(run, dataset, result.threads)
+        report = hept.write_report(
+            run,
+            run.open_dataset() if dataset is None else hepdata.open_dataset(dataset),
+            tune_clouds=CLOUDS_TO_TUNE_ON,
+            device=device,
+            threads=result.threads,
+            progress=True,
+        )
         console.print(f"Report: {report}", highlight=False, soft_wrap=True)
     console.print(f"Next: hept-train eval {result.run}", highlight=False, soft_wrap=True)
     return 0
 
 
-def _report(run: Run, dataset: str | None, threads: int) -> Path:
-    """Choose the clustering on the validation split, then report on the test split, where there is one."""
-    opened = run.open_dataset() if dataset is None else hepdata.open_dataset(dataset)
-    if hept.load_model(run).is_embedding:
-        hept.tune_clustering(run, opened, max_clouds=CLOUDS_TO_TUNE_ON, threads=threads, progress=True)
-    return hept.write_report(run, opened, threads=threads, progress=True)
+def _print_plan(memory: MemoryPlan, json_path: Path | None) -> None:
+    sizes = {name: value for name, value in vars(memory).items() if not name.startswith("n_")}
+    rows: list[tuple[str, object]] = [
+        ("points of the largest batch", memory.n_points),
+        ("pairs", memory.n_pairs),
+    ]
+    rows += [(name, format_bytes(size)) for name, size in sizes.items()]
+    rows += [("sum", format_bytes(memory.total))]
+    print_table("Memory of a training step on a GPU, estimated", ("", "value"), rows)
+    write_json(json_path, {**vars(memory), "total": memory.total})

@@ -8,8 +8,9 @@ from typing import Literal
 import click
 
 import hept
+from hept.devices.choice import Precision
 
-from .frame import json_option, threads_option, write_json
+from .frame import device_option, json_option, precision_option, threads_option, write_json
 from .tables import print_table
 
 
@@ -21,6 +22,8 @@ from .tables import print_table
 @click.option("--method", type=click.Choice(["dbscan", "hdbscan"]), help="Clustering of tracks.")
 @click.option("--eps", type=float, help="Largest distance of neighbours in a track (dbscan).")
 @click.option("--min-points", type=click.IntRange(1), help="Smallest neighbourhood or track.")
+@device_option
+@precision_option
 @threads_option
 @json_option
 def command(
@@ -31,6 +34,8 @@ def command(
     method: Literal["dbscan", "hdbscan"] | None,
     eps: float | None,
     min_points: int | None,
+    device: str,
+    precision: Precision | None,
     threads: int | None,
     json_path: Path | None,
 ) -> None:
@@ -51,6 +56,8 @@ def command(
         method=method,
         eps=eps,
         min_points=min_points,
+        device=device,
+        precision=precision,
         threads=threads,
         progress=True,
     )

@@ -24,7 +24,7 @@ def command(json_path: Path | None) -> None:
 
     cards = describe_presets()
     rows = [(card.name, card.points, card.device.upper(), card.epochs) for card in cards]
-    print_table("Presets", ("", "points a cloud", "for a", "epochs"), rows)
+    print_table("Presets", ("", "points per cloud", "device", "epochs"), rows)
     for card in cards:
         console.print(f"{card.name}: {card.purpose}; {card.time}", highlight=False, soft_wrap=True)
     write_json(json_path, [asdict(card) for card in cards])

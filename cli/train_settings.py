@@ -73,7 +73,7 @@ def _changes(setting: Setting) -> str:
 
 
 def show_value(value: object) -> str:
-    """A value as a YAML file of settings has it."""
+    """A value as written in a YAML file of settings."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     return f"{value:g}" if isinstance(value, float) else str(value)

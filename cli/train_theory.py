@@ -1,4 +1,4 @@
-"""`hept-train theory`: the error of three kernel approximations against what they compute."""
+"""`hept-train theory`: the error of three kernel approximations against their operations."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     epilog="\b\nExample:\n  hept-train theory theory/ --quick\n",
 )
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path), default=Path("theory"))
-@click.option("--quick", is_flag=True, help="A tenth of the points and a coarser search: seconds.")
+@click.option("--quick", is_flag=True, help="A tenth of the points and a coarser search; takes seconds.")
 @click.option("--points", type=click.IntRange(min=2), help="Points in the square [default: 30000].")
-@click.option("--side", type=click.FloatRange(min=0, min_open=True), help="Its side [default: 10].")
-@click.option("--neighbors", type=click.IntRange(min=1), help="Neighbours that interact [default: 64].")
-@click.option(
-    "--draws", type=click.IntRange(min=1), help="How often the best settings are drawn [default: 3]."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the points and the draws.")
+@click.option("--side", type=click.FloatRange(min=0, min_open=True), help="Side of the square [default: 10].")
+@click.option("--neighbors", type=click.IntRange(min=1), help="Interacting neighbours [default: 64].")
+@click.option("--draws", type=click.IntRange(min=1), help="Random draws of the best settings [default: 3].")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the points and the draws.")
 @json_option
 def command(
     out: Path,
@@ -83,7 +81,7 @@ def command(
             "lemmas",
             found=f"{len(failed)} that do not hold, first: {failed[0].claim} ({failed[0].found})",
             expected="agreement within four standard deviations",
-            remedy="run again with another --seed; if it stays, please report it",
+            remedy="run again with another --seed; if it fails again, please report it",
         )
 
 
@@ -99,7 +97,7 @@ def _print_best(result: ExperimentResult) -> None:
     budgets = sorted(by_budget)[:: max(1, len(by_budget) // 12)]
     print_table(
         f"Least squared error, n = {result.config.n_points:,}, {result.n_searched:,} settings searched; "
-        f"no attention at all: {result.no_attention_error:.2g}",
+        f"no attention: {result.no_attention_error:.2g}",
         ["operations", *METHODS],
         [
             (f"{budget:.1e}", *(by_budget[budget].get(method, "–") for method in METHODS))

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 import hept
+from hept.devices.choice import Precision
 
-from .frame import json_option, threads_option, write_json
+from .frame import device_option, json_option, precision_option, threads_option, write_json
 from .tables import console, print_table
 
 
@@ -18,6 +19,8 @@ from .tables import console, print_table
 @click.argument("dataset", required=False)
 @click.option("--split", default="valid", show_default=True, help="Split to try on.")
 @click.option("--max-clouds", default=20, show_default=True, type=click.IntRange(1), help="Clouds to try on.")
+@device_option
+@precision_option
 @threads_option
 @json_option
 def command(
@@ -25,6 +28,8 @@ def command(
     dataset: str | None,
     split: str,
     max_clouds: int,
+    device: str,
+    precision: Precision | None,
     threads: int | None,
     json_path: Path | None,
 ) -> None:
@@ -36,7 +41,16 @@ def command(
     Example:
       hept-train tune-clustering runs/a
     """
-    trials = hept.tune_clustering(run, dataset, split, max_clouds=max_clouds, threads=threads, progress=True)
+    trials = hept.tune_clustering(
+        run,
+        dataset,
+        split,
+        max_clouds=max_clouds,
+        device=device,
+        precision=precision,
+        threads=threads,
+        progress=True,
+    )
     rows = [
         (
             f"{t.clustering.method}, {t.clustering.min_points} points",

@@ -1,14 +1,14 @@
-"""What a command that wrote a dataset says of it: one row per split, and the same for scripts."""
+"""Report of a command that wrote a dataset: one row per split, and the same as JSON."""
 
 from __future__ import annotations
 
-from hepdata.storage.manifest import Manifest
+from hepdata.storage.dataset.manifest import Manifest
 
 from .tables import format_bytes, print_table
 
 
 def describe_written(out: str, manifest: Manifest) -> dict[str, object]:
-    """Counts of a new dataset, by split and in all, as `--json` writes them."""
+    """Counts of a new dataset, by split and in total, as `--json` writes them."""
     return {
         "out": out,
         "task": manifest.task,
@@ -20,7 +20,7 @@ def describe_written(out: str, manifest: Manifest) -> dict[str, object]:
 
 
 def print_written(title: str, manifest: Manifest) -> None:
-    """The table of the same counts."""
+    """Print the same counts as a table."""
     counts = {split: _count(manifest, split) for split in manifest.splits}
     rows = [
         (name, entry["clouds"], entry["points"], entry["pairs"], entry["files"], format_bytes(entry["bytes"]))

@@ -1,4 +1,4 @@
-"""Raw collision events to η–φ point-cloud datasets, and datasets to anybody's arrays and tensors.
+"""Raw collision events to η–φ point-cloud datasets, and datasets to arrays and tensors.
 
 Raw events:
     simulate_tracking, simulate_pileup   write events of a toy detector
@@ -7,7 +7,7 @@ Raw events:
 Datasets:
     build_tracking, build_pileup         from raw events
     import_pyg                           from published torch_geometric files
-    open_dataset                         one that is there: `open_dataset("tracks")["train"][0]` is a cloud
+    open_dataset                         an existing one: `open_dataset("tracks")["train"][0]` is a cloud
     validate, convert, merge             check every byte, change the format, join
     export_padded, plot                  a padded HDF5 file, pictures
 
@@ -16,13 +16,13 @@ What they give:
     HeptError (InputError, JobError)     the errors that a user can cause
 
 Submodules, in the order in which data flows:
-    readers     raw files to events             simulate    events of our own
+    readers     raw files to events             simulate    simulated raw events
     features    events to point clouds          pairs       contrastive pair lists
     schema      columns, inputs, targets        inputs      a model's inputs from names and settings
     storage     datasets on disk                pipeline    whole builds, in parallel
     loader      datasets to arrays and tensors  pictures    events and distributions drawn
     building, commands                          the functions above
-    progress    who is told how far work is     errors      one line: where, found, expected, remedy
+    progress    listeners of long work          errors      one line: where, found, expected, remedy
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hepdata.loader.dataset import Dataset, open_dataset
     from hepdata.loader.split import Split
 
-# The one place of the version: pyproject.toml takes it from here.
+# pyproject.toml reads the version from here.
 __version__ = "0.1.0"
 __all__ = [
     "Batch",

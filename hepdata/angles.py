@@ -1,4 +1,4 @@
-"""Azimuth on the circle: the only place where φ is wrapped."""
+"""Azimuth on the circle: φ is wrapped here and nowhere else."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ TWO_PI = 2.0 * np.pi
 
 
 def wrap_phi(phi: NDArray[np.floating]) -> NDArray[np.floating]:
-    """φ brought into [−π, π), in the dtype that came in."""
+    """φ wrapped into [−π, π), with the dtype of the input."""
     dtype = np.asarray(phi).dtype
     wrapped = np.mod(np.asarray(phi, dtype=np.float64) + np.pi, TWO_PI) - np.pi
-    # Rounding to float32 can land a hair above π, outside the interval.
+    # Rounding to float32 can give a value slightly above π.
     narrow = wrapped.astype(dtype)
     return np.where(narrow >= np.asarray(np.pi, dtype=dtype), np.asarray(-np.pi, dtype=dtype), narrow)
 

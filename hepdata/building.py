@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Unpack
 
 from hepdata.loader.dataset import Dataset, open_dataset
-from hepdata.pipeline.event import EventSource
-from hepdata.pipeline.pileup import PileupSource, with_changes
-from hepdata.pipeline.run import BuildSummary, build_dataset
-from hepdata.pipeline.shard import OnError
-from hepdata.pipeline.split import SplitRule
-from hepdata.pipeline.tracking import PairDefinition, open_tracking
+from hepdata.pipeline.build import BuildOptions, BuildSummary, build_dataset
+from hepdata.pipeline.pileup_source import PileupSource, with_changes
 from hepdata.pipeline.tracking_choice import check_truth, choose_tracking, parse_events
-from hepdata.progress import Progress, ProgressChoice, listen
-from hepdata.storage.manifest import FileFormat
+from hepdata.pipeline.tracking_source import PairDefinition, open_tracking
+from hepdata.progress import ProgressChoice, listen
 
 PathLike = str | os.PathLike[str]
 
@@ -25,7 +21,7 @@ class BuiltDataset(Dataset):
     """A dataset that was just built, opened.
 
     Attributes:
-        summary: What the build did: counts, skipped events, whether it went on with an earlier one.
+        summary: What the build did: counts, skipped events, whether it continued an earlier one.
     """
 
     def __init__(self, summary: BuildSummary) -> None:
@@ -51,8 +47,7 @@ def build_tracking(
     max_events: int | None = None,
     layers: Literal["pixel", "all"] | None = None,
     noise: bool | None = None,
-    pt_threshold: float | None = None,
-    pt_cut: bool = False,
+    min_pt: float | None = None,
     sectors: int | None = None,
     sector_overlap: float | None = None,
     pairs: PairDefinition | None = None,
@@ -60,15 +55,8 @@ def build_tracking(
     radius: float | None = None,
     cell_features: bool = True,
     unlabelled: bool = False,
-    split: str | SplitRule = "80/10/10",
-    file_format: FileFormat = "parquet",
-    events_per_shard: int | None = None,
-    workers: int | None = None,
-    engine: Literal["local", "dask"] = "local",
-    scheduler: str | None = None,
-    on_error: OnError = "stop",
-    overwrite: bool = False,
     progress: ProgressChoice = None,
+    **options: Unpack[BuildOptions],
 ) -> BuiltDataset:
     """Build a dataset from TrackML events: points with positions, cluster shapes, labels and pairs.
 
@@ -78,42 +66,34 @@ def build_tracking(
     Args:
         raw: Folder or zip of the events.
         out: New folder of the dataset.
-        detectors: Modules of the detector; where not given, detectors.csv beside the events.
-        preset: "tracking-60k" for whole events, "tracking-6k" for ten overlapping φ sectors. Arguments below
-            that are not given are those of the preset.
+        detectors: Modules of the detector; by default detectors.csv next to the events.
+        preset: "tracking-60k" for whole events, "tracking-6k" for ten overlapping φ sectors. The preset
+            provides the defaults of the arguments below.
         events: Only events with these ids: "1000-1099", "1000-", or range(1000, 1100).
         max_events: At most this many events, lowest ids first.
         layers: "pixel" or "all" detector layers.
-        noise: Whether hits of no particle are kept.
-        pt_threshold: In GeV; noted in the manifest.
-        pt_cut: Also drop the hits of particles below the threshold.
+        noise: Whether hits without a particle are kept.
+        min_pt: Drop the hits of particles below this pT in GeV; noise is kept.
         sectors: φ sectors that an event is divided into.
         sector_overlap: Factor on the slope of a sector's edges.
         pairs: Definition of the pair lists.
-        negatives: Negatives of a point.
-        radius: Reach of neighbours in (η, φ), for published pairs.
+        negatives: Negatives per point.
+        radius: Largest distance of neighbours in (η, φ), for published pairs.
         cell_features: Whether cells are read and cluster shapes stored.
         unlabelled: Ignore truth and particles.
-        split: Shares of train/valid/test, or event ids as in "train=0-799,valid=800-899,test=900-999".
-        file_format: "parquet" or "hdf5".
-        events_per_shard: Events of a data file.
-        workers: Processes; with more than one, a program needs `if __name__ == "__main__"`.
-        engine: "local" processes, or a "dask" cluster.
-        scheduler: Address of a running Dask scheduler.
-        on_error: Whether an unusable event stops the build, or is skipped and recorded.
-        overwrite: Replace a dataset of another configuration that is in the way.
         progress: See `hepdata.progress.listen`.
+        **options: Of every build: split, file_format, events_per_shard, workers, engine, scheduler, on_error,
+            overwrite; see `hepdata.pipeline.build.build_dataset`.
 
     Raises:
-        InputError: Unusable events or arguments, or an output folder that is taken.
-        JobError: The disk, the memory or a worker gave up; the same call continues.
+        InputError: Unusable events or arguments, or an output folder that exists.
+        JobError: No space or memory left, or a worker died; the same call continues.
     """
     config = choose_tracking(
         preset,
         layers=layers,
         noise=noise,
-        pt_threshold=pt_threshold,
-        pt_cut=pt_cut,
+        min_pt=min_pt,
         sectors=sectors,
         sector_overlap=sector_overlap,
         pairs=pairs,
@@ -131,21 +111,9 @@ def build_tracking(
         max_events=max_events,
         ignore_truth=unlabelled,
     )
-    check_truth(source.config, pairs, noise, pt_cut)
+    check_truth(source.config, pairs, noise, min_pt)
     with listen(progress) as listener:
-        return _build(
-            source,
-            out,
-            split=split,
-            file_format=file_format,
-            events_per_shard=events_per_shard,
-            workers=1 if workers is None else workers,
-            engine=engine,
-            scheduler=scheduler,
-            on_error=on_error,
-            overwrite=overwrite,
-            listener=listener,
-        )
+        return BuiltDataset(build_dataset(source, out, progress=listener, **options))
 
 
 def build_pileup(
@@ -159,41 +127,28 @@ def build_pileup(
     scored_pt: float | None = None,
     unlabelled: bool = False,
     step_size: int | None = None,
-    split: str | SplitRule = "80/10/10",
-    file_format: FileFormat = "parquet",
-    events_per_shard: int | None = None,
-    workers: int | None = None,
-    engine: Literal["local", "dask"] = "local",
-    scheduler: str | None = None,
-    on_error: OnError = "stop",
-    overwrite: bool = False,
     progress: ProgressChoice = None,
+    **options: Unpack[BuildOptions],
 ) -> BuiltDataset:
     """Build a dataset from Delphes files: particle-flow points with kinematics, class and label.
 
     Args:
         files: A path, glob, folder or URL, or several.
         out: New folder of the dataset.
-        preset: "pileup-10k". Arguments below that are not given are those of the preset.
+        preset: "pileup-10k"; it provides the defaults of the arguments below.
         branches: "pf", "particle-flow-candidate", "eflow", "auto", or the path of a YAML map.
         max_events: At most this many events, in the order of the files.
         max_eta: Drop particles beyond this |η|.
         scored_pt: Neutral points above this pT in GeV are scored.
-        unlabelled: Build without labels, from a sample that need not have any.
-        step_size: Bytes that a worker reads at a time: sets the memory, not the result.
-        split: See `build_tracking`, as for all that follow.
-        file_format: "parquet" or "hdf5".
-        events_per_shard: Events of a data file.
-        workers: Processes; from 256 MB of files on one per core, up to 4, where not given.
-        engine: "local" or "dask".
-        scheduler: Address of a running Dask scheduler.
-        on_error: "stop" or "skip".
-        overwrite: Replace a dataset of another configuration that is in the way.
+        unlabelled: Build without labels, as needed for a sample without them.
+        step_size: Bytes that a worker reads at a time; changes the memory, not the result.
         progress: See `hepdata.progress.listen`.
+        **options: Of every build: split, file_format, events_per_shard, workers, engine, scheduler, on_error,
+            overwrite; see `hepdata.pipeline.build.build_dataset`.
 
     Raises:
-        InputError: Unusable files or arguments, or an output folder that is taken.
-        JobError: The disk, the memory or a worker gave up; the same call continues.
+        InputError: Unusable files or arguments, or an output folder that exists.
+        JobError: No space or memory left, or a worker died; the same call continues.
     """
     config = with_changes(
         preset,
@@ -208,19 +163,9 @@ def build_pileup(
         source = PileupSource.open(
             [os.fspath(file) for file in inputs], config, max_events=max_events, progress=listener
         )
-        return _build(
-            source,
-            out,
-            split=split,
-            file_format=file_format,
-            events_per_shard=events_per_shard,
-            workers=source.choose_workers() if workers is None else workers,
-            engine=engine,
-            scheduler=scheduler,
-            on_error=on_error,
-            overwrite=overwrite,
-            listener=listener,
-        )
+        if options.get("workers") is None:
+            options["workers"] = source.choose_workers()
+        return BuiltDataset(build_dataset(source, out, progress=listener, **options))
 
 
 def import_pyg(
@@ -228,81 +173,26 @@ def import_pyg(
     out: PathLike,
     *,
     trust: bool = False,
-    split: str | SplitRule = "80/10/10",
-    file_format: FileFormat = "parquet",
-    events_per_shard: int | None = None,
-    workers: int | None = None,
-    engine: Literal["local", "dask"] = "local",
-    scheduler: str | None = None,
-    on_error: OnError = "stop",
-    overwrite: bool = False,
     progress: ProgressChoice = None,
+    **options: Unpack[BuildOptions],
 ) -> BuiltDataset:
     """Turn a folder of torch_geometric `.pt` point clouds, as published for HEPT, into a dataset.
 
     Args:
         folder: The files.
         out: New folder of the dataset.
-        trust: Read pickles that are more than tensors; such a file can run any program.
-        split: See `build_tracking`, as for all that follow.
-        file_format: "parquet" or "hdf5".
-        events_per_shard: Events of a data file.
-        workers: Processes.
-        engine: "local" or "dask".
-        scheduler: Address of a running Dask scheduler.
-        on_error: "stop" or "skip".
-        overwrite: Replace a dataset of another configuration that is in the way.
+        trust: Read pickles with other objects than tensors; such a file can run any program.
         progress: See `hepdata.progress.listen`.
+        **options: Of every build: split, file_format, events_per_shard, workers, engine, scheduler, on_error,
+            overwrite; see `hepdata.pipeline.build.build_dataset`.
 
     Raises:
-        InputError: Unusable files, or an output folder that is taken.
-        JobError: The disk, the memory or a worker gave up; the same call continues.
+        InputError: Unusable files, or an output folder that exists.
+        JobError: No space or memory left, or a worker died; the same call continues.
     """
     # Imported here: torch takes seconds.
-    from hepdata.pyg_source import PygSource
+    from hepdata.pipeline.pyg_source import PygSource
 
     source = PygSource.open(Path(folder), trust)
     with listen(progress) as listener:
-        return _build(
-            source,
-            out,
-            split=split,
-            file_format=file_format,
-            events_per_shard=events_per_shard,
-            workers=1 if workers is None else workers,
-            engine=engine,
-            scheduler=scheduler,
-            on_error=on_error,
-            overwrite=overwrite,
-            listener=listener,
-        )
-
-
-def _build(
-    source: EventSource,
-    out: PathLike,
-    *,
-    split: str | SplitRule,
-    file_format: FileFormat,
-    events_per_shard: int | None,
-    workers: int,
-    engine: Literal["local", "dask"],
-    scheduler: str | None,
-    on_error: OnError,
-    overwrite: bool,
-    listener: Progress,
-) -> BuiltDataset:
-    summary = build_dataset(
-        source,
-        out,
-        file_format=file_format,
-        workers=workers,
-        engine=engine,
-        scheduler=scheduler,
-        on_error=on_error,
-        events_per_shard=events_per_shard,
-        splits=SplitRule.parse(split) if isinstance(split, str) else split,
-        overwrite=overwrite,
-        progress=listener,
-    )
-    return BuiltDataset(summary)
+        return BuiltDataset(build_dataset(source, out, progress=listener, **options))

@@ -1,4 +1,4 @@
-"""A point cloud: what features make of a raw event, what storage keeps, and what the loader gives back.
+"""Point clouds: made by features, stored by storage, returned by the loader.
 
 Axes: N points of one cloud, E pairs.
 """
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hepdata.errors import InputError, nearest_name
+from hepdata.column_attributes import ColumnAttributes
+from hepdata.errors import InputError
 from hepdata.html_table import format_cell, html_table
 from hepdata.schema import SCHEMAS, ModelInput, Schema
 
@@ -49,7 +50,7 @@ class PairList:
 
 
 @dataclass(frozen=True, repr=False)
-class PointCloud:
+class PointCloud(ColumnAttributes[NDArray[Any]]):
     """One event, or one sector of it, as points in the η–φ plane.
 
     Columns are attributes: `cloud.eta`, `cloud.particle_id`.
@@ -59,10 +60,10 @@ class PointCloud:
         event_id: Event number in the source.
         sector: φ sector, 0 where the event is not divided.
         columns: One array of N values per column of the task's schema.
-        positives: Points of the same particle, or None where pairs were not built or not read.
-        negatives: Points to be told apart, or None.
-        n_dropped: Points of the source that an acceptance cut left out; counted in the manifest, not stored.
-        schema: Of the dataset that the cloud was read from; None for a cloud of one of our own tasks.
+        positives: Points of the same particle; None if pairs were not built or not read.
+        negatives: Points of other particles, or None.
+        n_dropped: Points removed by an acceptance cut; counted in the manifest, not stored.
+        schema: Of the dataset that the cloud was read from; None for a task of this package.
     """
 
     task: str
@@ -90,7 +91,7 @@ class PointCloud:
         return self._stack(self._schema().coordinates)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The columns as a table, one row a point."""
+        """The columns as a table, one row per point."""
         import pandas as pd
 
         return pd.DataFrame(dict(self.columns), index=pd.RangeIndex(self.n_points, name="point"))
@@ -114,19 +115,6 @@ class PointCloud:
 
     def _schema(self) -> Schema:
         return self.schema or SCHEMAS[self.task]
-
-    def __getattr__(self, name: str) -> NDArray[Any]:
-        # Underscored names are Python's own protocols (copy, pickle) asking before the fields exist.
-        if name.startswith("_") or "columns" not in self.__dict__:
-            raise AttributeError(name)
-        try:
-            return self.columns[name]
-        except KeyError:
-            known = list(self.columns)
-            raise AttributeError(f"cloud has no column {name!r}: {nearest_name(name, known)}") from None
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self.columns]
 
     def __repr__(self) -> str:
         pairs = [

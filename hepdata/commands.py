@@ -1,4 +1,4 @@
-"""The commands of `hept-data` that need no build, as functions; see `hepdata.building` for the others."""
+"""The functions behind the commands of `hept-data`, except those that build (`hepdata.building`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from hepdata.loader.dataset import Dataset, DatasetLike
     from hepdata.pipeline.pileup_inspect import Inspection
     from hepdata.simulate.pileup_file import PileupSample
-    from hepdata.simulate.trackml_files import SimulationSummary
-    from hepdata.storage.validate import Finding
+    from hepdata.simulate.trackml_writer import SimulationSummary
+    from hepdata.storage.dataset.validate import Finding
 
 PathLike = str | os.PathLike[str]
 
@@ -32,7 +32,7 @@ def simulate_tracking(
     """Simulate TrackML events of a pixel detector into a folder.
 
     Args:
-        out: Folder of the CSV files; it may hold no other events.
+        out: Folder of the CSV files; it must not contain other events.
         events: How many events.
         hits_per_event: Mean number of hits, noise included.
         seed: The same seed gives the same bytes.
@@ -44,7 +44,7 @@ def simulate_tracking(
         InputError: A number out of range, or a folder that cannot take the files.
         JobError: Writing failed.
     """
-    from hepdata.simulate.trackml_files import simulate_files
+    from hepdata.simulate.trackml_writer import simulate_files
 
     with listen(progress) as listener:
         return simulate_files(
@@ -85,7 +85,7 @@ def simulate_pileup(
 
 
 def inspect(file: PathLike, *, event: int = 0, branches: str = "auto") -> Inspection:
-    """What a Delphes file has: branches, presets that fit, how labels can be had, one event's counts.
+    """What a Delphes file contains: branches, presets that fit, sources of labels, counts of one event.
 
     Args:
         file: Path or URL.
@@ -109,12 +109,12 @@ def validate(dataset: DatasetLike, *, progress: ProgressChoice = None) -> list[F
         progress: See `hepdata.progress.listen`.
 
     Returns:
-        What is wrong; an empty list where all is well.
+        All problems; an empty list if there are none.
 
     Raises:
         InputError: There is no dataset, or one of a newer format.
     """
-    from hepdata.storage.validate import validate_dataset
+    from hepdata.storage.dataset.validate import validate_dataset
 
     with listen(progress) as listener:
         return validate_dataset(locate(dataset), progress=listener)
@@ -133,7 +133,7 @@ def convert(
     Args:
         dataset: Location, or the opened dataset.
         out: New folder.
-        file_format: Of the result; the other one where not given.
+        file_format: Of the result; by default the other one.
         compression: Of HDF5 files; "gzip" is smaller and slower to read.
         progress: See `hepdata.progress.listen`.
 
@@ -141,11 +141,11 @@ def convert(
         The new dataset, opened.
 
     Raises:
-        InputError: No dataset, one that has this format, or a folder that is taken.
+        InputError: No dataset, one that has this format already, or a folder that exists.
         JobError: The disk refuses.
     """
     from hepdata.loader.dataset import open_dataset
-    from hepdata.storage.convert import convert_dataset
+    from hepdata.storage.dataset.convert import convert_dataset
 
     opened = open_dataset(dataset)
     other: Literal["parquet", "hdf5"] = "hdf5" if opened.manifest.file_format == "parquet" else "parquet"
@@ -175,11 +175,11 @@ def merge(
         The new dataset, opened.
 
     Raises:
-        InputError: Datasets that do not fit together, or a folder that is taken.
+        InputError: Datasets that do not fit together, or a folder that exists.
         JobError: The disk refuses.
     """
     from hepdata.loader.dataset import open_dataset
-    from hepdata.storage.merge import merge_datasets
+    from hepdata.storage.dataset.merge import merge_datasets
 
     with listen(progress) as listener:
         merge_datasets(
@@ -203,7 +203,7 @@ def export_padded(
         dataset: Location, or the opened dataset.
         out: The HDF5 file.
         split: Which split.
-        max_points: Points of a cloud; those of the largest cloud where not given. Larger clouds keep the
+        max_points: Points per cloud; by default the size of the largest cloud. Larger clouds keep the
             points of highest pt.
         scaled: Whether features are multiplied by the scales of the manifest.
         progress: See `hepdata.progress.listen`.
@@ -236,7 +236,7 @@ def plot(
         out: Folder of the files.
         split: Which split to draw.
         events: Events to draw.
-        max_clouds: Clouds that enter the distributions, spread over the split.
+        max_clouds: Number of clouds in the distributions, spread over the split.
         progress: See `hepdata.progress.listen`.
 
     Returns:
@@ -260,5 +260,5 @@ def plot(
 
 
 def locate(dataset: DatasetLike) -> str:
-    """The location of a dataset that is named by it, or opened."""
+    """The location of a dataset, which may be opened already."""
     return os.fspath(dataset) if isinstance(dataset, str | os.PathLike) else dataset.place.location

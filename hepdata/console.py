@@ -1,4 +1,4 @@
-"""A console for text that comes from files: control characters never reach the terminal."""
+"""A console that escapes control characters in text from files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hepdata.plain_text import printable
 
 
 class SafeConsole(Console):
-    """Prints strings and tables without the control characters that a file may have put into them."""
+    """Prints strings and tables with control characters escaped."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Every string on its way to the terminal, those in tables too, comes through here."""
+        """Escape a string; rich calls this for every string, including cells of tables."""
         return super().render_str(printable(text), **options)

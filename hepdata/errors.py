@@ -1,19 +1,21 @@
-"""The one family of errors that a user can cause.
+"""The errors that a user can cause.
 
-Every message answers four questions in one line: where it happened, what was found, what was expected, and
-what to do about it. The command line prints that line and exits with the class's code; anything else that
-escapes is a bug.
+Every message is one line: where it happened, what was found, what was expected, and what to do about it. The
+command line prints that line and exits with the code of the class; any other exception is a bug.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from hepdata.plain_text import printable
 
+_Preset = TypeVar("_Preset")
+
 
 class HeptError(Exception):
-    """A failure that a user can cause and mend.
+    """A failure that a user can cause and repair.
 
     Attributes:
         where: File, event, column or argument at fault.
@@ -26,7 +28,7 @@ class HeptError(Exception):
     exit_code = 1
 
     def __init__(self, where: object, *, found: str, expected: str, remedy: str) -> None:
-        # Names and values in messages come from files that anybody may have made.
+        # Names and values in messages may come from untrusted files.
         self.where = printable(str(where))
         self.found = printable(found)
         self.expected = printable(expected)
@@ -34,10 +36,10 @@ class HeptError(Exception):
         super().__init__(f"{self.where}: found {self.found}; expected {self.expected}; {self.remedy}")
 
     def reworded(self, change: Callable[[str], str]) -> HeptError:
-        """The same error in other words.
+        """The same error with changed texts.
 
-        Messages name parameters of functions between backticks, as in `workers`; the command line puts its
-        options there.
+        Messages name parameters of functions between backticks, as in `workers`; the command line replaces
+        them by its options.
         """
         return type(self)(
             change(self.where),
@@ -47,7 +49,7 @@ class HeptError(Exception):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions cross process boundaries in parallel builds; the default would drop the keywords.
+        # Workers send exceptions to the parent process; the default pickling would lose the keywords.
         return _rebuild, (type(self), self.where, self.found, self.expected, self.remedy)
 
 
@@ -58,7 +60,7 @@ class InputError(HeptError):
 
 
 class JobError(HeptError):
-    """A job that began well and failed: no space left, diverged training, bad validation (exit code 1)."""
+    """A job that failed after it started: no space left, diverged training, bad validation (exit code 1)."""
 
     exit_code = 1
 
@@ -77,6 +79,22 @@ def nearest_name(name: str, known: list[str]) -> str:
 
     close = get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
+
+
+def find_preset(presets: Mapping[str, _Preset], name: str) -> _Preset:
+    """The preset with this name.
+
+    Raises:
+        InputError: There is none.
+    """
+    if name not in presets:
+        raise InputError(
+            "`preset`",
+            found=repr(name),
+            expected="a preset of the build",
+            remedy=nearest_name(name, list(presets)),
+        )
+    return presets[name]
 
 
 def missing_extra(package: str, extra: str) -> InputError:

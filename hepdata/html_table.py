@@ -9,7 +9,7 @@ Cell = str | int | float | None
 
 
 def format_cell(cell: Cell) -> str:
-    """A number with thousands separators or four digits; a dash for nothing."""
+    """A number with thousands separators or four digits; a dash for None."""
     if cell is None:
         return "–"
     if isinstance(cell, int) and not isinstance(cell, bool):

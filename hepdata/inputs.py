@@ -1,9 +1,9 @@
-"""From settings to a model's inputs: names and changes enter, `ModelInput` values leave.
+"""From settings to a model's inputs: names and changes in, `ModelInput` values out.
 
 A choice is the name of a column, a mapping such as `{"column": "phi", "scale": 0.318}` with fields of
-`ModelInput`, or a `ModelInput`. What a choice leaves unsaid comes from the schema: from the first default
-input of the same column, or else from the column itself. The column "*" stands for every default input that
-the list does not name otherwise.
+`ModelInput`, or a `ModelInput`. Other fields come from the schema: from the first default input of the same
+column, or else from the column itself. The column "*" stands for every default input that the list does not
+name otherwise.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def choose_inputs(
     *,
     where: object,
 ) -> tuple[ModelInput, ...]:
-    """The inputs that a list of choices means for a dataset.
+    """Resolve a list of choices for a dataset.
 
     Args:
         schema: Of the dataset.
         default: The dataset's own features, or its coordinates.
-        chosen: What to read, in order; the default where not given.
+        chosen: What to read, in order; None means the default.
         where: Names the list in messages.
 
     Raises:
@@ -49,7 +49,7 @@ def choose_inputs(
         if isinstance(entry, ModelInput):
             inputs.append(entry)
         elif entry[0] == EVERY:
-            # A class is a name, not a number: what holds for every number does not hold for it.
+            # Changes for all columns apply to numbers only, not to classes.
             inputs += [
                 one if one.n_classes else _change(one, entry[1], where)
                 for one in default
@@ -87,7 +87,7 @@ def parse_choice(choice: object, where: object) -> tuple[str, dict[str, object]]
                 remedy=nearest_name(str(name), list(FIELDS)),
             )
     try:
-        # Types, and what is wrong whatever the column: the rest shows when the column is known.
+        # Checks the types and what does not depend on the column.
         whole = _adapter().validate_python(dict(choice))
     except ValidationError as error:
         raise _misfit(where, str(choice["column"]), error) from error
@@ -95,13 +95,13 @@ def parse_choice(choice: object, where: object) -> tuple[str, dict[str, object]]
 
 
 def check_inputs(schema: Schema, inputs: Iterable[ModelInput], *, where: object, whose: str) -> None:
-    """See that a dataset stores what inputs need, in the units that their scales are for.
+    """Check that a dataset stores the columns of inputs in the expected units.
 
     Args:
         schema: Of the dataset.
         inputs: What is to be read.
         where: Names the dataset or the list in messages.
-        whose: Names who needs the inputs.
+        whose: Names the owner of the inputs in messages.
 
     Raises:
         InputError: A missing column, another unit, or another number of classes.
@@ -125,7 +125,7 @@ def check_inputs(schema: Schema, inputs: Iterable[ModelInput], *, where: object,
                 raise InputError(
                     where,
                     found=f"the column {entry.column!r} with the {what} {stored!r}",
-                    expected=f"the {what} {needed!r}, which the input of {whose} is for",
+                    expected=f"the {what} {needed!r} of the input of {whose}",
                     remedy="build the dataset again so that it fits, or train on this dataset",
                 )
 
@@ -153,7 +153,7 @@ def _change(entry: ModelInput, changes: dict[str, object], where: object) -> Mod
     if changes.get("n_classes"):
         changes = {"scale": 1.0, **changes}
     try:
-        return replace(entry, **changes)  # type: ignore[arg-type]  # parse_choice has seen to the types
+        return replace(entry, **changes)  # type: ignore[arg-type]  # parse_choice has checked the types
     except ValueError as error:
         raise InputError(
             where,

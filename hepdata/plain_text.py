@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-# Control characters of both ranges (escape sequences begin with one of them), marks that change the direction
-# of text, and surrogates. Tabs and line ends stay.
+# Control characters of both ranges (escape sequences begin with one), marks that change the text direction,
+# and surrogates. Tabs and newlines are kept.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -1,4 +1,4 @@
-"""How long work reports itself: functions call these methods, and a listener shows them or does not."""
+"""Progress of long work: functions report it to a listener, which may show it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class Progress(Protocol):
     """A listener of one piece of long work."""
 
     def start(self, description: str, total: int, unit: str, *, done: int = 0) -> None:
-        """The work begins: `total` steps, each a `unit` ("event", "cloud", …), of which `done` are made."""
+        """The work begins: `total` steps, each a `unit` ("event", "cloud", …), `done` of them completed."""
 
     def advance(self, steps: int = 1, note: str = "") -> None:
-        """`steps` more are done; `note` is a short live remark (a loss, a count)."""
+        """`steps` more are completed; `note` is a short remark (a loss, a count)."""
 
     def announce(self, line: str) -> None:
-        """Something that the user should read, and that stays on the screen."""
+        """Show a line that stays on the screen."""
 
     def finish(self) -> None:
-        """The work has ended, well or not."""
+        """The work has ended, successfully or not."""
 
 
 class Silent:
@@ -41,23 +41,23 @@ class Silent:
         """Ignore the end."""
 
 
-# What a user may say about progress; see `listen`.
+# The type of the parameter `progress` of public functions; see `listen`.
 ProgressChoice = Progress | bool | None
 
 
 @contextmanager
 def listen(choice: ProgressChoice) -> Iterator[Progress]:
-    """The listener that a user's choice stands for; its bar ends with the block.
+    """The listener for a value of `progress`; its bar ends with the block.
 
     Args:
-        choice: True draws a bar, False draws none, a listener is told of everything. None draws a bar where
-            somebody is looking: in a notebook or at a Python prompt, but not in a script.
+        choice: True draws a bar, False draws none, a listener receives every call. None draws a bar in
+            interactive sessions (a notebook or a Python prompt), but not in a script.
     """
     if choice is None:
         # Python, IPython and Jupyter set the prompt in interactive sessions only.
         choice = hasattr(sys, "ps1")
     if choice is True:
-        # Imported here: most programs draw nothing.
+        # Imported here because it takes time and most programs draw nothing.
         from hepdata.progress_bar import ProgressBar
 
         with ProgressBar() as bar:
@@ -67,7 +67,7 @@ def listen(choice: ProgressChoice) -> Iterator[Progress]:
 
 
 def format_duration(seconds: float) -> str:
-    """A time in the two largest units that matter.
+    """A duration in its two largest units.
 
     >>> format_duration(277 * 3600)
     '11 d 13 h'

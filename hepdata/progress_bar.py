@@ -26,7 +26,7 @@ console = SafeConsole(stderr=True)
 
 
 class ProgressBar:
-    """A `hepdata.progress.Progress`: what is done, how fast, and how long it will still take."""
+    """A `hepdata.progress.Progress` that shows completed steps, speed and remaining time."""
 
     def __init__(self) -> None:
         self._bar: Progress | None = None
@@ -43,7 +43,7 @@ class ProgressBar:
         self.finish()
 
     def start(self, description: str, total: int, unit: str, *, done: int = 0) -> None:
-        """Draw the bar; where none can be drawn, begin to count."""
+        """Draw the bar; if that is impossible, write lines instead."""
         self.finish()
         if not _can_draw():
             self._lines = ProgressLines(
@@ -88,7 +88,7 @@ class ProgressBar:
 
 
 def _can_draw() -> bool:
-    """Whether a bar can move here: in a terminal, or in a notebook that has widgets."""
+    """Whether a bar can be drawn: in a terminal, or in a notebook with ipywidgets."""
     if console.is_jupyter:
         return find_spec("ipywidgets") is not None
     return sys.stderr.isatty()

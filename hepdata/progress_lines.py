@@ -1,4 +1,4 @@
-"""Progress where there is no terminal: a line at every tenth of the work, and at least one a minute."""
+"""Progress without a terminal: a line at every tenth of the work, and at least one per minute."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Callable
 from hepdata.progress import format_duration
 
 SECONDS_BETWEEN_LINES = 60.0
-# Work of seconds gets a few lines instead of ten.
+# Short work gets a few lines instead of ten.
 SECONDS_BETWEEN_TENTHS = 2.0
 
 
 class ProgressLines:
-    """The account of one piece of work; safe to call from two threads.
+    """Progress of one task as lines of text; thread-safe.
 
     Args:
         description: What is done.
         total: How many steps there are.
         unit: What a step is.
-        done: Steps made before, which say nothing about the speed.
-        clock: Seconds since some moment.
-        write: Takes a line.
+        done: Steps completed before the start, which do not count for the speed.
+        clock: Returns monotonic time in seconds.
+        write: Called with each line.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ProgressLines:
         self._lock = threading.Lock()
 
     def advance(self, steps: int, note: str) -> None:
-        """Count steps, and write a line at every tenth of the way."""
+        """Count steps, and write a line at every tenth of the work."""
         with self._lock:
             self._done += steps
             self._note = note
@@ -53,7 +53,7 @@ class ProgressLines:
                 self._write_line()
 
     def tick(self) -> float:
-        """Write a line if the last one is a minute old, and tell in how many seconds the next is due."""
+        """Write a line if the last one is a minute old; returns the seconds until the next is due."""
         with self._lock:
             if self._clock() - self._last_line >= SECONDS_BETWEEN_LINES:
                 self._write_line()
@@ -75,13 +75,11 @@ class ProgressLines:
 
 
 class Heartbeat:
-    """Calls `tick` from a thread of its own whenever `tick` asked for it, until stopped.
-
-    A step may take longer than a minute, and nothing else runs meanwhile.
+    """Calls `tick` periodically from its own thread until stopped, because a step may take several minutes.
 
     Args:
         tick: Returns the seconds until it is to be called again.
-        wait: Sleeps so many seconds and tells whether to stop; an event that `stop` sets where not given.
+        wait: Sleeps for the given seconds and returns whether to stop; by default until `stop` is called.
     """
 
     def __init__(self, tick: Callable[[], float], wait: Callable[[float], bool] | None = None) -> None:

@@ -1,7 +1,7 @@
-"""What a dataset is, as data: its columns, what a model reads of them, and what a model is to learn.
+"""Schemas: the columns of a dataset, the inputs of a model, and what a model is to learn.
 
-A schema is written into every manifest: a dataset explains itself without this package, and a new task brings
-its schema with its dataset. `TRACKING` and `PILEUP` are the two that come with the package.
+A schema is written into every manifest, so that a dataset describes itself, and a new task needs no change of
+this package. `TRACKING` and `PILEUP` are the two that come with it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from math import pi
 from typing import Literal
 
 Compression = Literal["none", "log"]
+# GeV: loss and metrics of the paper consider particles with a larger transverse momentum.
+SCORED_PT = 0.9
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Column:
 
 @dataclass(frozen=True)
 class ModelInput:
-    """One input of a model: all that a network must know of a column.
+    """One input of a model: everything that a network needs to know about a column.
 
     A stored value x enters the network as (compress(scale · x) − shift) / spread. The loader multiplies by
     `scale`; the network does the rest. A class enters as it is stored, and is embedded.
@@ -48,7 +50,7 @@ class ModelInput:
         column: Name of the stored column.
         scale: Factor for values in `unit`.
         unit: Unit of the stored column.
-        period: Of an angle, in `unit`; None for what is not periodic, or not to be treated so.
+        period: Of an angle, in `unit`; None for values that are not treated as periodic.
         n_classes: Classes that the values name; 0 for numbers.
         compression: "log" is sign(x)·log(1 + |x|), for heavy tails such as momenta.
         standardise: Whether `shift` and `spread` are learned from the training split.
@@ -56,7 +58,7 @@ class ModelInput:
         spread: Standard deviation of the compressed values.
 
     Raises:
-        ValueError: Values that fit no input.
+        ValueError: Values that are out of range or contradict each other.
     """
 
     column: str
@@ -92,7 +94,7 @@ class ModelInput:
 
     @classmethod
     def of(cls, column: Column, scale: float = 1.0) -> ModelInput:
-        """A column as a model reads it if nothing more is said."""
+        """The default input for a column."""
         return cls(column.name, scale, unit=column.unit, period=column.period, n_classes=column.n_classes)
 
     @property
@@ -103,7 +105,7 @@ class ModelInput:
 
 @dataclass(frozen=True)
 class Target:
-    """What a model of a task is to learn, and which columns tell it.
+    """What a model of a task is to learn, and in which columns that is stored.
 
     Attributes:
         objective: Name of the objective. "pairs": points with the same label belong together, 0 belongs to
@@ -111,7 +113,7 @@ class Target:
         label: Column of the truth.
         selection: Boolean column of the points that count in loss and figures of merit; None: all count
             (pairs: all with a label other than 0).
-        pt: Column of the transverse momentum in GeV to which thresholds apply; None: there are none.
+        pt: Column of the transverse momentum in GeV to which thresholds apply; None: no thresholds.
         eta: Column of the pseudorapidity of what is to be found, against which efficiencies are drawn.
         point_id: Column by which a point is found again in its source.
         label_names: What points without and with a label are called.
@@ -139,7 +141,7 @@ class Schema:
         columns: Every stored list column.
         features: Features of a model, unless its settings say otherwise.
         coordinates: Its coordinates, likewise.
-        target: What is to be learned; None for data that no model is trained on.
+        target: What is to be learned; None for data without a training target.
     """
 
     task: str
@@ -149,7 +151,7 @@ class Schema:
     target: Target | None = None
 
     def column(self, name: str) -> Column:
-        """The column called `name`; KeyError where there is none."""
+        """The column called `name`; KeyError if there is none."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -240,53 +242,58 @@ TRACKING = Schema(
         eta="particle_eta",
         point_id="hit_id",
         label_names=("noise", "particle"),
-        scored="hits, pT > 0.9 GeV",
+        scored=f"hits, pT > {SCORED_PT:g} GeV",
     ),
 )
 
-_PILEUP_COLUMNS = (
-    Column(
-        "index_in_source",
-        "int32",
-        "",
-        "place in the source event; no feature, since files list the leading collision first",
-    ),
-    Column("eta", "float32", "", "pseudorapidity"),
-    Column("phi", "float32", "rad", "azimuth", period=2 * pi),
-    Column("px", "float32", "GeV", "momentum along x"),
-    Column("py", "float32", "GeV", "momentum along y"),
-    Column("pt", "float32", "GeV", "transverse momentum"),
-    Column("energy", "float32", "GeV", "energy"),
-    Column("rapidity", "float32", "", "rapidity"),
-    Column(
-        "pid_class",
-        "int32",
-        "",
-        "0 charged, 1 photon, 2 K0L, 3 K0S, 4 neutron, 5 Lambda, 6 Xi0, 7 other neutral",
-        n_classes=8,
-    ),
-    Column("charge", "int32", "e", "electric charge"),
-    Column("is_scored", "bool", "", "neutral with pt > 0.9 GeV: enters loss and metric"),
-    Column("is_leading", "bool", "", "from the leading collision", is_label=True),
-)
 
-PILEUP = Schema(
-    task="pileup",
-    columns=_PILEUP_COLUMNS,
-    features=_inputs(
-        _PILEUP_COLUMNS,
-        *((name, 1) for name in ("eta", "phi", "px", "py", "pt", "energy", "rapidity", "pid_class")),
-    ),
-    coordinates=_inputs(_PILEUP_COLUMNS, ("eta", 1), ("phi", 1), ("eta", 1), ("phi", 1)),
-    target=Target(
-        objective="classification",
-        label="is_leading",
-        selection="is_scored",
-        pt="pt",
-        label_names=("pileup", "leading"),
-        scored="neutral particles, pT > 0.9 GeV",
-        figures=("cleaning",),
-    ),
-)
+def pileup_schema(scored_pt: float = SCORED_PT) -> Schema:
+    """The schema of a pileup dataset in which neutral particles above `scored_pt` (GeV) are scored."""
+    columns = (
+        Column(
+            "index_in_source",
+            "int32",
+            "",
+            "place in the source event; no feature, since files list the leading collision first",
+        ),
+        Column("eta", "float32", "", "pseudorapidity"),
+        Column("phi", "float32", "rad", "azimuth", period=2 * pi),
+        Column("px", "float32", "GeV", "momentum along x"),
+        Column("py", "float32", "GeV", "momentum along y"),
+        Column("pt", "float32", "GeV", "transverse momentum"),
+        Column("energy", "float32", "GeV", "energy"),
+        Column("rapidity", "float32", "", "rapidity"),
+        Column(
+            "pid_class",
+            "int32",
+            "",
+            "0 charged, 1 photon, 2 K0L, 3 K0S, 4 neutron, 5 Lambda, 6 Xi0, 7 other neutral",
+            n_classes=8,
+        ),
+        Column("charge", "int32", "e", "electric charge"),
+        Column("is_scored", "bool", "", f"neutral with pt > {scored_pt:g} GeV: enters loss and metric"),
+        Column("is_leading", "bool", "", "from the leading collision", is_label=True),
+    )
+    return Schema(
+        task="pileup",
+        columns=columns,
+        features=_inputs(
+            columns,
+            *((name, 1) for name in ("eta", "phi", "px", "py", "pt", "energy", "rapidity", "pid_class")),
+        ),
+        coordinates=_inputs(columns, ("eta", 1), ("phi", 1), ("eta", 1), ("phi", 1)),
+        target=Target(
+            objective="classification",
+            label="is_leading",
+            selection="is_scored",
+            pt="pt",
+            label_names=("pileup", "leading"),
+            scored=f"neutral particles, pT > {scored_pt:g} GeV",
+            figures=("cleaning",),
+        ),
+    )
+
+
+PILEUP = pileup_schema()
 
 SCHEMAS: dict[str, Schema] = {schema.task: schema for schema in (TRACKING, PILEUP)}

@@ -1,13 +1,15 @@
 """The LSH-based efficient point transformer: model, training, evaluation.
 
 Training and its results:
-    fit                         train on a dataset; gives a run
+    fit                         train on a dataset; returns a run
+    plan_memory                 the memory that training needs on a GPU
     open_run, Run               a run that was trained before
     evaluate, write_report      figures of merit, and a page with pictures
-    tune_clustering, predict    tracks from embeddings; an answer for every point, as Parquet
+    tune_clustering, predict    tracks from embeddings; predictions for every point, as Parquet
     export_model                one file (ONNX, torch.export) that runs without this package
     package_model               a folder for a model hub
     compare                     every system of the paper on one dataset
+    doctor                      whether this machine computes right, and how fast
 
 Models:
     load_model, TrainedModel    trained weights: `load_model("runs/a")(cloud)`
@@ -20,16 +22,14 @@ Settings:
     describe_presets            ready-made settings
 
 Submodules:
-    settings      every setting                 config        presets and files of settings
-    run, run_folder                             a run, and its files
-    model         the network                   attention     HEPT attention and its kernels
-    systems       other systems of the paper    losses        InfoNCE, focal
-    objective     what a task asks of a model   metrics       AP@k, classification, tracks, cleaning
-    training      the loop                      evaluation    metrics, tracks and predictions of a split
-    checkpoint    weights on disk               report        report.html
+    settings      settings and presets          runs          a run, its plan, data and folder
+    model         the network and its weights   attention     HEPT attention and its kernels
+    objectives    loss and metrics of a task    losses        InfoNCE, focal
+    training      the training loop             metrics       AP@k, classification, tracks, cleaning
+    evaluation    metrics, tracks, predictions  report        report.html
+    devices       threads, GPUs, memory         commands      most of the functions above
+    diagnosis     the checks of `doctor`        paper         systems, tables and theory of the paper
     export        files for other programs
-    comparison    the paper's tables            theory        its numerical experiment
-    commands, model_cost, settings_table        the functions above
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hepdata.openmp import limit_spinning
 if TYPE_CHECKING:
     from hept.attention.clouds import Clouds
     from hept.attention.definition import HEPTAttention
-    from hept.commands import evaluate, fit, predict, tune_clustering, write_report
+    from hept.commands import doctor, evaluate, fit, plan_memory, predict, tune_clustering, write_report
     from hept.export.export import export_model
     from hept.export.package import package_model
     from hept.model.cost import describe
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from hept.settings.preset_choice import describe_presets
     from hept.settings.table import list_settings
 
-# Nothing here has loaded torch yet.
+# It must be set before torch is imported.
 limit_spinning()
 
 __all__ = [
@@ -68,6 +68,7 @@ __all__ = [
     "compare",
     "describe",
     "describe_presets",
+    "doctor",
     "evaluate",
     "export_model",
     "fit",
@@ -76,6 +77,7 @@ __all__ = [
     "load_published",
     "open_run",
     "package_model",
+    "plan_memory",
     "predict",
     "tune_clustering",
     "write_report",
@@ -90,6 +92,7 @@ _MODULES = {
     "compare": "hept.paper.comparison.compare",
     "describe": "hept.model.cost",
     "describe_presets": "hept.settings.preset_choice",
+    "doctor": "hept.commands",
     "evaluate": "hept.commands",
     "export_model": "hept.export.export",
     "fit": "hept.commands",
@@ -98,6 +101,7 @@ _MODULES = {
     "load_published": "hept.model.published_weights",
     "open_run": "hept.runs.run",
     "package_model": "hept.export.package",
+    "plan_memory": "hept.commands",
     "predict": "hept.commands",
     "tune_clustering": "hept.commands",
     "write_report": "hept.commands",
@@ -105,7 +109,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: settings are checked without waiting for torch.
+    # Imported on first use, so that settings are checked without importing torch.
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'hept' has no attribute {name!r}")

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.progress import ProgressChoice, listen
+from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split
 from hept.model.hub import fetch_weights, is_hub_address
 from hept.runs.folder import find_weights
-from hept.runs.plan import plan_resume, plan_run
+from hept.runs.plan import plan_resume, plan_run, plan_settings
 from hept.runs.run import Run, no_such_run, open_run
 from hept.settings.config import Settings
 
 if TYPE_CHECKING:
+    from hept.diagnosis.diagnosis import Diagnosis
     from hept.evaluation.clustering import Clustering, Method
     from hept.evaluation.predictor import Prediction
     from hept.evaluation.tuning import Trial
     from hept.model.trained import ModelLike
+    from hept.training.memory_plan import MemoryPlan
 
 PathLike = str | os.PathLike[str]
 
@@ -34,7 +37,8 @@ def fit(
     model: str | None = None,
     settings: Settings = (),
     resume: PathLike | None = None,
-    accelerator: str = "auto",
+    device: str = "auto",
+    precision: Precision | None = None,
     devices: int = 1,
     nodes: int = 1,
     threads: int | None = None,
@@ -49,7 +53,8 @@ def fit(
         model: Another system than HEPT, such as "gravnet"; the same as the setting `model.kind`.
         settings: Changes of the preset by dotted name: `{"epochs": 2, "model.n_tables": 5}`.
         resume: A run to go on with, from its last saved state.
-        accelerator: "auto", "cpu", "cuda" or "mps".
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; the same as the setting `precision`.
         devices: Processes of a node, one device each.
         nodes: Nodes.
         threads: Of each process on a CPU; as many as cores are idle where not given.
@@ -59,12 +64,13 @@ def fit(
         InputError: Settings, dataset or folder cannot be used.
         JobError: The loss diverged, or the run folder cannot be written.
     """
+    check_device(device)
     with listen(progress) as listener:
         if resume is not None:
-            if preset or settings or out or model:
+            if preset or settings or out or model or precision:
                 raise InputError(
                     "`resume`",
-                    found="`preset`, `model`, `settings` or `out` beside it",
+                    found="`preset`, `model`, `precision`, `settings` or `out` beside it",
                     expected="the settings of the run, which are in its folder",
                     remedy="leave them out, or begin a new run",
                 )
@@ -80,9 +86,9 @@ def fit(
             plan = plan_run(
                 dataset,
                 preset,
-                _with_model(settings, model),
+                _with_settings(settings, {"model.kind": model, "precision": precision}),
                 None if out is None else Path(out),
-                accelerator,
+                device,
                 listener.announce,
             )
         # Imported after all checks: torch takes seconds.
@@ -94,7 +100,7 @@ def fit(
             plan.run,
             progress=listener,
             resume=resume is not None,
-            accelerator=accelerator,
+            device=device,
             devices=devices,
             nodes=nodes,
             threads=threads,
@@ -102,11 +108,39 @@ def fit(
     return Run(result.run, result)
 
 
+def plan_memory(
+    dataset: DatasetLike,
+    *,
+    preset: str | None = None,
+    model: str | None = None,
+    settings: Settings = (),
+    device: str = "auto",
+    precision: Precision | None = None,
+    devices: int = 1,
+    nodes: int = 1,
+) -> MemoryPlan:
+    """The memory that a training step would take on each GPU, from the sizes of the dataset's clouds.
+
+    The arguments are those of `fit`.
+
+    Raises:
+        InputError: Settings or dataset cannot be used, or the model is not HEPT.
+    """
+    check_device(device)
+    changes = _with_settings(settings, {"model.kind": model, "precision": precision})
+    config, opened = plan_settings(dataset, preset, changes, device)
+    from hept.training.memory_plan import plan_step
+
+    return plan_step(config, opened, world_size=devices * nodes)
+
+
 def evaluate(
     model: ModelLike,
     dataset: DatasetLike | None = None,
     split: str = "test",
     *,
+    device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> dict[str, float]:
@@ -116,28 +150,27 @@ def evaluate(
         model: A run, a weights file, the published checkpoint, or a loaded model.
         dataset: Location, or the opened dataset; that of the run where not given.
         split: Which part of it.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of the model's training where not given.
         threads: On a CPU; as many as cores are idle where not given.
         progress: See `hepdata.progress.listen`.
 
     Returns:
-        See `hept.evaluation.evaluator.evaluate` and `hept.evaluation.reconstruction.Reconstruction`.
+        See `hept.evaluation.evaluator.evaluate`.
 
     Raises:
         InputError: No weights, no dataset, model and dataset do not fit, or the split is empty.
     """
+    check_device(device)
     opened = open_inputs(model, dataset, split)
     from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import evaluator
-    from hept.evaluation.reconstruction import reconstruct
     from hept.model.weights import load_model
 
-    trained = load_model(model)
+    trained = load_model(model).on(device, precision)
     clustering = _find_clustering(trained.source)
     with use_threads(choose_threads(threads)), listen(progress) as listener:
-        metrics = evaluator.evaluate(trained, opened, split, progress=listener)
-        if trained.is_embedding and clustering is not None:
-            metrics |= reconstruct(trained, opened, split, clustering, progress=listener).summary()
-    return metrics
+        return evaluator.evaluate(trained, opened, split, clustering=clustering, progress=listener)
 
 
 def predict(
@@ -149,6 +182,8 @@ def predict(
     method: Method | None = None,
     eps: float | None = None,
     min_points: int | None = None,
+    device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> Prediction:
@@ -162,6 +197,8 @@ def predict(
         method: Clustering of tracks, "dbscan" or "hdbscan"; what was tuned for the run where not given.
         eps: Largest distance of neighbours in a track (dbscan).
         min_points: Smallest neighbourhood or track.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of the model's training where not given.
         threads: On a CPU; as many as cores are idle where not given.
         progress: See `hepdata.progress.listen`.
 
@@ -169,13 +206,14 @@ def predict(
         InputError: Model and dataset do not fit.
         JobError: The file cannot be written.
     """
+    check_device(device)
     opened = open_inputs(model, dataset, split)
     from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import predictor
     from hept.evaluation.clustering import Clustering
     from hept.model.weights import load_model
 
-    trained = load_model(model)
+    trained = load_model(model).on(device, precision)
     tuned = _find_clustering(trained.source)
     before = tuned or Clustering()
     chosen = Clustering(
@@ -199,6 +237,8 @@ def tune_clustering(
     split: str = "valid",
     *,
     max_clouds: int = 20,
+    device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> list[Trial]:
@@ -209,6 +249,8 @@ def tune_clustering(
         dataset: Location, or the opened dataset; that of the run where not given.
         split: Split to try on.
         max_clouds: Clouds to try on.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of the model's training where not given.
         threads: On a CPU; as many as cores are idle where not given.
         progress: See `hepdata.progress.listen`.
 
@@ -218,12 +260,13 @@ def tune_clustering(
     Raises:
         InputError: Not a model that embeds, or the dataset does not fit.
     """
+    check_device(device)
     opened = open_inputs(run, dataset, split)
     from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import tuning
     from hept.model.weights import load_model
 
-    trained = load_model(run)
+    trained = load_model(run).on(device, precision)
     with use_threads(choose_threads(threads)), listen(progress) as listener:
         trials = tuning.tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=listener)
     if (folder := _run_of(trained.source)) is not None:
@@ -237,6 +280,9 @@ def write_report(
     split: str | None = None,
     *,
     events: int = 2,
+    tune_clouds: int = 0,
+    device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> Path:
@@ -247,6 +293,10 @@ def write_report(
         dataset: Location, or the opened dataset; that of the run where not given.
         split: The test split where not given, or the validation split where that is empty.
         events: Events to draw.
+        tune_clouds: Clouds of the validation split on which the clustering of tracks is chosen first, as by
+            `tune_clustering`; 0 keeps what was chosen before.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of the model's training where not given.
         threads: On a CPU; as many as cores are idle where not given.
         progress: See `hepdata.progress.listen`.
 
@@ -256,6 +306,7 @@ def write_report(
     Raises:
         InputError: Not a run folder, or the dataset does not fit.
     """
+    check_device(device)
     opened = open_inputs(run, dataset, split)
     if split is None:
         split = "test" if "test" in opened.splits and len(opened["test"]) else "valid"
@@ -263,15 +314,51 @@ def write_report(
     from hept.report import write
 
     with use_threads(choose_threads(threads)), listen(progress) as listener:
-        return write.write_report(Path(run), opened, split=split, n_events=events, progress=listener)
+        return write.write_report(
+            Path(run),
+            opened,
+            split=split,
+            n_events=events,
+            tune_clouds=tune_clouds,
+            device=device,
+            precision=precision,
+            progress=listener,
+        )
 
 
-def _with_model(settings: Settings, model: str | None) -> Settings:
-    if model is None:
-        return settings
+def doctor(
+    *, device: str = "auto", full: bool = False, threads: int | None = None, progress: ProgressChoice = None
+) -> Diagnosis:
+    """Examine whether this machine computes right, and how fast; some minutes at most.
+
+    Versions and device; errors of every kernel against float64, forward and backward; equal losses of equal
+    steps; half precision; training in two processes; times and memory of forward, backward, loss, step and
+    loader, beside the authors' procedure.
+
+    Args:
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        full: Times at 60,000 and 2^18 points on a CPU too, which takes long.
+        threads: On a CPU; as many as cores are idle where not given.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: There is no such device.
+    """
+    check_device(device)
+    from hept.devices.choice import choose_device
+    from hept.devices.threads import choose_threads, use_threads
+    from hept.diagnosis.diagnosis import examine
+
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        return examine(choose_device(device), is_full=full, progress=listener)
+
+
+def _with_settings(settings: Settings, arguments: Mapping[str, str | None]) -> Settings:
+    """The settings, and those that have an argument of their own."""
+    given = {name: value for name, value in arguments.items() if value is not None}
     if isinstance(settings, Sequence):
-        return [*settings, f"model.kind={model}"]
-    return {**settings, "model.kind": model}
+        return [*settings, *(f"{name}={value}" for name, value in given.items())]
+    return {**settings, **given}
 
 
 def open_inputs(model: ModelLike, dataset: DatasetLike | None, split: str | None) -> Dataset:

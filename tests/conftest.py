@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,9 @@ from hypothesis import settings
 
 from hepdata.cloud import PairList, PointCloud
 from hepdata.schema import SCHEMAS
-from hepdata.storage.finish import finish_dataset
-from hepdata.storage.manifest import name_shard
-from hepdata.storage.parquet import write_shard
+from hepdata.storage.dataset.finish import finish_dataset
+from hepdata.storage.dataset.names import name_shard
+from hepdata.storage.parquet.writer import write_shard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def trackml_events(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six simulated TrackML events of about 300 hits, 1000 to 1005, and detectors.csv; not to be changed."""
-    from hepdata.simulate.trackml_files import simulate_files
+    from hepdata.simulate.trackml_writer import simulate_files
 
     folder = tmp_path_factory.mktemp("trackml")
     simulate_files(folder, n_events=6, hits_per_event=300, seed=5)
@@ -104,6 +104,62 @@ def edit_csv() -> Callable[[Path, Callable[[pd.DataFrame], pd.DataFrame]], None]
         change(pd.read_csv(path)).to_csv(path, index=False)
 
     return edit
+
+
+@pytest.fixture
+def keep_hits(edit_csv) -> Callable[[Path, Callable[[pd.DataFrame], Iterable[int]]], None]:
+    """Keep only hits that are chosen from the truth of their event: `keep_hits(folder, chosen)`."""
+    import pandas as pd
+
+    def keep(folder: Path, chosen: Callable[[pd.DataFrame], Iterable[int]]) -> None:
+        for truth in sorted(folder.glob("*-truth.csv")):
+            kept = set(chosen(pd.read_csv(truth)))
+            for part in ("hits", "cells", "truth"):
+                path = truth.with_name(truth.name.replace("truth", part))
+                edit_csv(path, lambda table, kept=kept: table[table.hit_id.isin(kept)])
+
+    return keep
+
+
+@pytest.fixture
+def write_delphes(tmp_path: Path) -> Callable[[int, dict[str, np.ndarray]], Path]:
+    """Four events of n particles each as a Delphes file, with some leaves changed."""
+    import awkward as ak
+    import uproot
+
+    def write(n: int, changes: dict[str, np.ndarray]) -> Path:
+        events = [_draw_particles(n, seed) | changes for seed in range(4)]
+        columns = {
+            f"PF.{leaf}": ak.Array([np.asarray(event[leaf], _type_of_leaf(leaf)) for event in events])
+            for leaf in events[0]
+        }
+        with uproot.recreate(tmp_path / "few.root") as file:
+            tree = file.mktree(
+                "Delphes",
+                {name: values.type.content for name, values in columns.items()},
+                counter_name=lambda name: f"n{name.replace('.', '_')}",
+            )
+            tree.extend(columns)
+        return tmp_path / "few.root"
+
+    return write
+
+
+def _type_of_leaf(leaf):
+    return np.int32 if leaf in ("Charge", "PID", "IsPU") else np.float32
+
+
+def _draw_particles(n, seed):
+    random = np.random.default_rng(seed)
+    pid = random.choice([211, -211, 22, 130], n)
+    return {
+        "PT": random.gamma(2, 0.5, n) + 0.1,
+        "Eta": random.uniform(-4, 4, n),
+        "Phi": random.uniform(-3, 3, n),
+        "Charge": np.where(np.abs(pid) == 211, np.sign(pid), 0),
+        "PID": pid,
+        "IsPU": np.arange(n) % 2,
+    }
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""What a physicist types in a notebook, from nothing to a report; and that it is the command line too."""
+"""Fifteen lines of a notebook, from simulation to a report; commands have the same parameters."""
 
 import inspect
 import subprocess
@@ -13,6 +13,7 @@ import torch
 
 import hepdata
 import hept
+from hepdata.pipeline.build import BuildOptions
 from hept_cli import data, train
 
 COMMANDS = {
@@ -34,14 +35,15 @@ COMMANDS = {
     "predict": hept.predict,
     "tune-clustering": hept.tune_clustering,
     "compare": hept.compare,
+    "doctor": hept.doctor,
 }
-# What only a command has: where it prints to, and what it does after the function.
-OF_COMMANDS = {"json_path", "no_report", "leaves"}
+# Parameters that only a command has: output options, and steps after the function.
+OF_COMMANDS = {"json_path", "no_report", "leaves", "plan"}
 
 
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory):
-    """The fifteen lines, run in a folder of their own; gives their names and the folder."""
+    """Run the fifteen lines in their own folder; return their variables and the folder."""
     folder = tmp_path_factory.mktemp("notebook")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -83,7 +85,7 @@ def test_a_model_answers_alike_for_a_cloud_a_batch_and_a_split(notebook):
         assert len(of_split) == len(ds["train"])
         assert of_split[0].equal(notebook["of_cloud"])
         torch.testing.assert_close(notebook["of_batch"], torch.cat([model(first), model(second)]))
-        # The answer does not depend on the inputs that the batch itself was made with.
+        # The result does not depend on the inputs with which the batch was made.
         other = next(iter(ds["train"].loader(2, features=["eta"], coords=["eta", "phi"], scaled=False)))
         assert model(other).equal(notebook["of_batch"])
         bare = next(iter(ds["train"].loader(1, select=["eta", "phi"])))
@@ -108,7 +110,7 @@ def test_coordinates_and_features_of_cloud_and_batch_are_the_same(notebook):
 
 
 @pytest.mark.parametrize("name", ["ds", "cloud", "batch", "run", "model"])
-def test_what_one_sees(notebook, name):
+def test_representations_are_short_and_have_html(notebook, name):
     shown = repr(notebook[name])
     assert "tensor(" not in shown
     assert "array(" not in shown
@@ -144,6 +146,8 @@ def test_a_command_has_the_parameters_of_its_function(line):
         command = command.get_command(click.Context(command), name)
     own = {param.name for param in command.params} - OF_COMMANDS
     function = set(inspect.signature(COMMANDS[line]).parameters) - {"progress"}
+    if "options" in function:
+        function = function - {"options"} | set(BuildOptions.__annotations__)
     assert own == function
 
 

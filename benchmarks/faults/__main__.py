@@ -10,15 +10,13 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.faults import child, damage, jobs, kills
+from benchmarks.faults import child, damage, jobs, kills, manifests, runs
 from benchmarks.faults.tally import Tally
 
-KINDS = {**kills.KINDS, **damage.KINDS}
+KINDS = kills.KINDS | damage.KINDS | manifests.KINDS | runs.KINDS
 
 
 def main() -> int:
@@ -30,36 +28,38 @@ def main() -> int:
     unknown = set(options.kinds) - set(KINDS)
     if unknown:
         parser.error(f"no kind {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
+    child.preload()
     folder = Path(tempfile.mkdtemp(prefix="hept-faults-"))
-    tallies: list[Tally] = []
+    begun = time.monotonic()
     try:
         prepared = child.run(lambda: jobs.prepare(folder / "start"))
         if prepared.ending != "done":
             raise SystemExit(prepared.text)
-        for kind in options.kinds or KINDS:
-            begun = time.monotonic()
-            new = KINDS[kind](folder, options.share)
-            tallies += new
-            print(
-                f"… {kind}: {sum(t.tried for t in new)} in {time.monotonic() - begun:.0f} s", file=sys.stderr
-            )
+        tallies = print_table(
+            t for kind in options.kinds or KINDS for t in KINDS[kind](folder, options.share)
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return report(tallies)
+    print(f"\n{time.strftime('%Y-%m-%d')}, {(time.monotonic() - begun) / 60:.0f} minutes")
+    failures = [f"{t.fault}, {t.target}: {failure}" for t in tallies for failure in t.failures]
+    print("\n".join(failures))
+    return int(bool(failures))
 
 
-def report(tallies: list[Tally]) -> int:
-    """Print the table and what went wrong."""
-    table = Table("fault", "tried", "survived", "of these refused in one line", title="Faults")
+def print_table(tallies: Iterable[Tally]) -> list[Tally]:
+    """Print a row as soon as its tries are done, and the sums below."""
+    print("| fault | what it was done to | tried | survived | of these refused in one line |")
+    print("|---|---|---:|---:|---:|", flush=True)
+    done = []
     for tally in tallies:
-        table.add_row(tally.name, str(tally.tried), str(tally.survived), str(tally.refused))
-    total = [sum(getattr(tally, name) for tally in tallies) for name in ("tried", "survived", "refused")]
-    table.add_row("all", *map(str, total), style="bold")
-    Console(width=120).print(table)
-    for tally in tallies:
-        for failure in tally.failures:
-            print(f"{tally.name}: {failure}")
-    return int(total[0] != total[1])
+        done.append(tally)
+        print(
+            f"| {tally.fault} | {tally.target} | {tally.tried} | {tally.survived} | {tally.refused} |",
+            flush=True,
+        )
+    total = [sum(getattr(tally, name) for tally in done) for name in ("tried", "survived", "refused")]
+    print(f"| **all** | | {' | '.join(f'**{number:,}**' for number in total)} |")
+    return done
 
 
 if __name__ == "__main__":

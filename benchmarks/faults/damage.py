@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import random
 import resource
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
+import hepdata
 from benchmarks.faults import child
-from benchmarks.faults.jobs import pileup, tracking
+from benchmarks.faults.jobs import build, pileup
 from benchmarks.faults.kills import fresh
-from benchmarks.faults.tally import Tally
-from hepdata.loader.dataset import open_dataset
-from hepdata.readers.delphes_branches import read_map
-from hepdata.storage.manifest import MANIFEST_NAME, _as_text
-from hepdata.storage.merge import merge_datasets
-from hepdata.storage.validate import validate_dataset
+from benchmarks.faults.tally import Kind, Tally, spread
+from hept.settings.config import load_config
 
+# Reads a file that was damaged, in the folder of all files; what it answers must not depend on the damage.
+Reader = Callable[[Path], object]
+Change = Callable[[bytes, random.Random], bytes]
+
+MOST_MEMORY = 8 << 30
 BRANCHES = """\
 collections:
   - branch: PF
     label: IsPU
     leaves: {pt: PT, eta: Eta, phi: Phi, charge: Charge, pid: PID}
 """
-_NASTY: list[Any] = [
-    None, True, -1, 0, 10**15, 2**63, 10**40, 1e308, float("nan"), float("inf"), "", "../../x", "/etc/passwd",
-    "\x1b[2J", "a" * 100_000, "$\\frac$", [], [[]], {}, {"a": {"b": []}}, "memory://x", "O", "V999999999",
-]  # fmt: skip
+PRESET = """\
+extends: tracking-demo
+epochs: 2
+model: {n_layers: 1, hidden_dim: 4, n_heads: 2, block_size: 20, kernel: dot}
+data:
+  features: [{column: "*", standardise: true}]
+  coords: [eta, phi, r, {column: phi, scale: 0.318}]
+optimizer: {lr: 1.0e-3}
+"""
 
 
 def flip(content: bytes, draw: random.Random) -> bytes:
-    """One bit changed."""
+    """One bit changed; half of the time in the first 4 kB, where headers are."""
     changed = bytearray(content)
-    changed[draw.randrange(len(changed))] ^= 1 << draw.randrange(8)
+    changed[draw.randrange(min(len(changed), draw.choice([4096, len(changed)])))] ^= 1 << draw.randrange(8)
     return bytes(changed)
 
 
@@ -60,12 +66,52 @@ def mutate(content: bytes, draw: random.Random) -> bytes:
     )
 
 
-def read_all(folder: Path) -> object:
-    """A checksum over everything that a reader gets."""
-    import hashlib
+def spoil(
+    fault: str, target: str, path: Path, change: Change, read: Reader, n_tries: int, share: float
+) -> Tally:
+    """Damage a file again and again; whoever reads it refuses it, or answers as before.
 
-    digest = hashlib.sha256()
-    dataset = open_dataset(folder)
+    Args:
+        fault: What is done.
+        target: To what.
+        path: The file, in a folder made by `fresh`.
+        change: How to damage it.
+        read: Reads it, in a child.
+        n_tries: How often, for a share of 1.
+        share: Of the tries.
+    """
+    tally, whole = Tally(fault, target), path.read_bytes()
+    expected = answer(read, path)
+    if expected.ending != "done":
+        raise SystemExit(f"{target} cannot be read before it is damaged: {expected.text}")
+    for number in spread(n_tries, share):
+        path.write_bytes(change(whole, random.Random(f"{fault} {target} {number}")))
+        outcome = answer(read, path)
+        is_other = outcome.ending == "done" and outcome.text != expected.text
+        tally.add(f"number {number}", outcome, "another answer" if is_other else "")
+    path.write_bytes(whole)
+    return tally
+
+
+def answer(read: Reader, path: Path) -> child.Outcome:
+    """What a reader says of the files around `path`; what it made there is removed."""
+    copy = next(parent for parent in path.parents if parent.name == "copy")
+
+    def work() -> object:
+        # A damaged number must not become an allocation of all memory.
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        return read(copy)
+
+    outcome = child.run(work, timeout=120)
+    for name in ("out", "out.partial"):
+        shutil.rmtree(copy / name, ignore_errors=True)
+    return outcome
+
+
+def read_dataset(folder: Path) -> str:
+    """A checksum over everything that a reader gets."""
+    digest = sha256()
+    dataset = hepdata.open_dataset(folder)
     for split in dataset:
         for cloud in dataset[split]:
             for name, values in cloud.columns.items():
@@ -76,136 +122,65 @@ def read_all(folder: Path) -> object:
     return digest.hexdigest()
 
 
-def flip_datasets(folder: Path, share: float) -> list[Tally]:
-    """One bit of any file of a dataset: the reader refuses it or gives what was written."""
-    tallies = []
-    draw = random.Random(4)
-    for name in ("first", "first-h5"):
-        copy = fresh(folder)
-        expected = child.run(lambda copy=copy, name=name: read_all(copy / name)).text
-        for path in sorted((copy / name).iterdir()):
-            tally = Tally(f"flipped bit: {name}/{path.name}")
-            content = path.read_bytes()
-            for number in range(max(int(100 * share), 1)):
-                path.write_bytes(flip(content, draw))
-                outcome = child.run(lambda copy=copy, name=name: read_all(copy / name))
-                problem = "other values" if outcome.ending == "done" and outcome.text != expected else ""
-                checked = child.run(lambda copy=copy, name=name: len(validate_dataset(copy / name)))
-                if checked.ending == "traceback" or (checked.ending, checked.text) == ("done", "0"):
-                    problem = f"validate: {checked.ending} {checked.text}"
-                tally.add(f"number {number}", outcome, problem)
-            path.write_bytes(content)
-            tallies.append(tally)
-    return tallies
+def build_and_validate(copy: Path, build: Reader) -> str:
+    """Build a dataset; what validation finds wrong with it."""
+    build(copy)
+    return "; ".join(map(str, hepdata.validate(copy / "out")))
 
 
-def mutate_csv(folder: Path, share: float) -> list[Tally]:
-    """Mutated CSV files: refused, or built into a dataset that validates."""
-    draw = random.Random(5)
+def read_and_validate(copy: Path, name: str, whole: bytes) -> str:
+    """What a reader gets of a dataset; `validate` must know whether the named file is damaged."""
+    path = copy / name
+    try:
+        is_found = bool(hepdata.validate(path.parent))
+    except hepdata.InputError:
+        is_found = True
+    if is_found == (path.read_bytes() == whole):
+        return "validate is wrong"
+    return read_dataset(path.parent)
+
+
+def flip_datasets(folder: Path, share: float) -> Iterator[Tally]:
+    """One bit of any file of a dataset: reading refuses it or gives what was written; `validate` finds it."""
     copy = fresh(folder)
-    tallies = []
-    names = [f"event000001001-{part}.csv" for part in ("hits", "cells", "truth", "particles")]
-    for name in (*names, "detectors.csv"):
-        tally = Tally(f"mutated {name.rpartition('-')[2]}")
-        content = (copy / "raw" / name).read_bytes()
-        for number in range(max(int(100 * share), 1)):
-            (copy / "raw" / name).write_bytes(mutate(content, draw))
-            build = partial(tracking, copy, "parquet", "out", first=1000, last=1002)
-            tally.add(f"number {number}", *_build_and_validate(build, copy))
-        (copy / "raw" / name).write_bytes(content)
-        tallies.append(tally)
-    return tallies
+    for path in sorted([*(copy / "first").iterdir(), *(copy / "first-h5").iterdir()]):
+        name = str(path.relative_to(copy))
+        read = partial(read_and_validate, name=name, whole=path.read_bytes())
+        yield spoil("bit flipped", name, path, flip, read, 60, share)
 
 
-def mutate_root(folder: Path, share: float) -> list[Tally]:
-    """Mutated ROOT files: refused, or built into a dataset that validates."""
-    draw = random.Random(6)
+def mutate_raw(folder: Path, share: float) -> Iterator[Tally]:
+    """Mutated raw files: refused, or built into a dataset that validates."""
     copy = fresh(folder)
-    tally = Tally("mutated ROOT file")
-    content = (copy / "pileup.root").read_bytes()
-    for number in range(max(int(500 * share), 1)):
-        (copy / "pileup.root").write_bytes(mutate(content, draw))
-        tally.add(f"number {number}", *_build_and_validate(partial(pileup, copy), copy))
-    return [tally]
+    read_csv = partial(build_and_validate, build=partial(build, events="1000-1002"))
+    files = {
+        f"{part}.csv": f"raw/event000001001-{part}.csv" for part in ("hits", "cells", "truth", "particles")
+    }
+    for name, file in (files | {"detectors.csv": "raw/detectors.csv"}).items():
+        yield spoil("mutated", name, copy / file, mutate, read_csv, 80, share)
+    read_root = partial(build_and_validate, build=pileup)
+    yield spoil("mutated", "ROOT file", copy / "pileup.root", mutate, read_root, 400, share)
 
 
-def _build_and_validate(build: Callable[[], object], copy: Path) -> tuple[child.Outcome, str]:
-    def work() -> object:
-        # A damaged number must not become an allocation of all memory.
-        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
-        build()
-        return "; ".join(map(str, validate_dataset(copy / "out")))
-
-    outcome = child.run(work, timeout=120)
-    for name in ("out", "out.partial"):
-        shutil.rmtree(copy / name, ignore_errors=True)
-    return outcome, outcome.text if outcome.ending == "done" else ""
-
-
-def mutate_yaml(folder: Path, share: float) -> list[Tally]:
-    """Mutated branch maps."""
-    draw = random.Random(7)
+def mutate_yaml(folder: Path, share: float) -> Iterator[Tally]:
+    """Mutated settings and branch maps: refused, or taken for others."""
     copy = fresh(folder)
-    tally = Tally("mutated YAML")
-    for number in range(max(int(300 * share), 1)):
-        (copy / "map.yaml").write_bytes(mutate(BRANCHES.encode(), draw))
-        tally.add(f"number {number}", child.run(lambda: read_map(copy / "map.yaml") and ""))
-    return [tally]
+    (copy / "preset.yaml").write_text(PRESET)
+    (copy / "branches.yaml").write_text(BRANCHES)
+    yield spoil("mutated", "preset (YAML)", copy / "preset.yaml", mutate, read_preset, 250, share)
+    yield spoil("mutated", "branch map (YAML)", copy / "branches.yaml", mutate, read_branches, 150, share)
 
 
-def mutate_manifest(folder: Path, share: float) -> list[Tally]:
-    """Manifests with a valid checksum that say anything: nothing outside of the folder is touched."""
-    draw = random.Random(8)
-    copy = fresh(folder)
-    tally = Tally("hostile manifest")
-    path = copy / "second" / MANIFEST_NAME
-    original = path.read_text()
-    before = sorted(entry.name for entry in copy.iterdir())
-
-    def work() -> object:
-        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
-        validate_dataset(copy / "second")
-        str(open_dataset(copy / "second").info())
-        read_all(copy / "second")
-        return merge_datasets([copy / "first", copy / "second"], copy / "out") and ""
-
-    for number in range(max(int(600 * share), 1)):
-        content = json.loads(original)
-        content.pop("checksum")
-        change = _spoil(content, draw)
-        path.write_bytes(_as_text(content))
-        outcome = child.run(work, timeout=120)
-        shutil.rmtree(copy / "out", ignore_errors=True)
-        left = sorted(entry.name for entry in copy.iterdir())
-        tally.add(f"number {number} ({change})", outcome, f"left {left}" if left != before else "")
-    return [tally]
+def read_preset(copy: Path) -> str:
+    """Take a file for a preset."""
+    load_config(str(copy / "preset.yaml"))
+    return ""
 
 
-def _spoil(content: Any, draw: random.Random) -> str:
-    """Replace, remove or rename something at a random place; says what."""
-    path = []
-    while True:
-        keys = list(content) if isinstance(content, dict) else list(range(len(content)))
-        key = draw.choice(keys)
-        path.append(str(key))
-        inner = content[key]
-        if isinstance(inner, dict | list) and inner and draw.random() < 0.8:
-            content = inner
-            continue
-        kind = draw.randrange(4)
-        if kind == 0:
-            del content[key]
-        elif kind == 1 and isinstance(content, dict):
-            content[str(draw.choice(_NASTY))[:300]] = content.pop(key)
-        else:
-            content[key] = draw.choice(_NASTY)
-        return f"{'.'.join(path)} {kind}"
+def read_branches(copy: Path) -> str:
+    """Take a file for a map of branches."""
+    hepdata.inspect(copy / "pileup.root", branches=str(copy / "branches.yaml"))
+    return ""
 
 
-KINDS: dict[str, Callable[[Path, float], list[Tally]]] = {
-    "flips": flip_datasets,
-    "csv": mutate_csv,
-    "root": mutate_root,
-    "yaml": mutate_yaml,
-    "manifests": mutate_manifest,
-}
+KINDS: dict[str, Kind] = {"datasets": flip_datasets, "raw": mutate_raw, "yaml": mutate_yaml}

@@ -1,85 +1,179 @@
-"""What is disturbed: jobs that make a folder `out` from folders beside it.
+"""What is disturbed: jobs that make something from folders beside it, and that can be called again.
 
-A job is a function of the folder that holds its inputs. A training joins by an entry in `JOBS` whose function
-continues the run that it finds in `out`.
+A job is a function of the folder that holds its inputs.
 """
 
 from __future__ import annotations
 
+import csv
+import os
+import signal
+import socket
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hepdata.pipeline.pileup import PileupSource, with_changes
-from hepdata.pipeline.run import build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
-from hepdata.simulate.pileup_file import write_pileup
-from hepdata.simulate.trackml_files import simulate_files
-from hepdata.storage.convert import convert_dataset
-from hepdata.storage.merge import merge_datasets
+import hepdata
+import hept
 
-Job = Callable[[Path], object]
-_SIXTY = TRACKING_PRESETS["tracking-60k"]
+# What every run of a job must give alike, by name.
+Result = dict[str, bytes]
+
+TINY_MODEL = {
+    "model.n_layers": 1,
+    "model.hidden_dim": 4,
+    "model.n_heads": 2,
+    "model.block_size": 20,
+    "model.n_regions": 9,
+    "model.ff_dim": 8,
+    "epochs": 2,
+    "save_every_steps": 1,
+}
+# What depends on the clock and not on the job.
+_TIMES = {"points_per_s", "wait_for_data", "seconds"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """Something that can be disturbed.
+
+    Attributes:
+        name: In the table.
+        work: Does the job in a folder, or finishes what it finds there.
+        out: What it makes there.
+        read: Reads that.
+        cost: How many times longer than the others it takes; it is tried as many times less often.
+        dies_together: Whether all its processes are killed when one is, as srun and torchrun do.
+    """
+
+    name: str
+    work: Callable[[Path], object]
+    out: str = "out"
+    read: Callable[[Path], Result] = lambda path: read_files(path)
+    cost: int = 1
+    dies_together: bool = False
+
+
+def read_files(folder: Path) -> Result:
+    """Every file of a dataset, but for the mark that a kill may leave of a finished convert or merge."""
+    if not folder.is_dir():
+        return {}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "build.json"}
+
+
+def read_run(folder: Path) -> Result:
+    """Losses, metrics and weights of a run, and the names of its files."""
+    result = {"files": " ".join(sorted(path.name for path in folder.iterdir() if path.is_file())).encode()}
+    for name in ("steps.csv", "metrics.csv"):
+        with (folder / name).open(newline="") as file:
+            rows = [[row[key] for key in row if key not in _TIMES] for row in csv.DictReader(file)]
+        result[name] = repr(rows).encode()
+    return result | {name: read_numbers(folder / name) for name in ("best.safetensors", "last.safetensors")}
+
+
+def read_numbers(weights: Path) -> bytes:
+    """The tensors of a weights file, without its header, which has no fixed order."""
+    content = weights.read_bytes()
+    return content[8 + int.from_bytes(content[:8], "little") :]
 
 
 def prepare(folder: Path) -> None:
-    """Raw events and the datasets that jobs start from."""
-    simulate_files(folder / "raw", n_events=6, hits_per_event=120, seed=5)
-    write_pileup(folder / "pileup.root", events=4, pileup=2, seed=2)
-    tracking(folder, "parquet", "out", first=1000, last=1002)
-    (folder / "out").rename(folder / "first")
-    tracking(folder, "parquet", "out", first=1003, last=1005)
-    (folder / "out").rename(folder / "second")
-    tracking(folder, "hdf5", "out", first=1000, last=1002)
-    (folder / "out").rename(folder / "first-h5")
+    """Raw events, and the datasets, the run and the weights that jobs start from."""
+    import torch
+
+    from benchmarks.published_model import draw_state
+
+    hepdata.simulate_tracking(folder / "raw", events=6, hits_per_event=120, seed=5)
+    hepdata.simulate_pileup(folder / "pileup.root", events=4, pileup=2, seed=2)
+    build(folder, "first", events="1000-1002")
+    build(folder, "second", events="1003-1005")
+    build(folder, "first-h5", events="1000-1002", file_format="hdf5")
+    build(folder, "all")
+    fit(folder, "run")
+    hept.tune_clustering(folder / "run", threads=1)
+    for name, is_zip in (("published.pt", True), ("published-old.pt", False)):
+        torch.save(draw_state(), folder / name, _use_new_zipfile_serialization=is_zip)
 
 
-def tracking(
-    folder: Path,
-    file_format: str,
-    out: str,
-    *,
-    first: int | None = None,
-    last: int | None = None,
-    overwrite: bool = False,
-) -> object:
+def build(folder: Path, out: str = "out", **options: object) -> object:
     """Build from the raw events."""
-    source = open_tracking(folder / "raw", _SIXTY, first_event=first, last_event=last)
-    kind = "hdf5" if file_format == "hdf5" else "parquet"
-    return build_dataset(source, folder / out, file_format=kind, events_per_shard=2, overwrite=overwrite)
+    return hepdata.build_tracking(folder / "raw", folder / out, events_per_shard=2, **options)
 
 
 def pileup(folder: Path) -> object:
     """Build from the Delphes file."""
-    source = PileupSource.open([str(folder / "pileup.root")], with_changes("pileup-10k"))
-    return build_dataset(source, folder / "out", events_per_shard=2)
+    return hepdata.build_pileup(folder / "pileup.root", folder / "out", events_per_shard=2)
 
 
 def convert(folder: Path, source: str, file_format: str) -> object:
     """Convert a dataset; one that is there already was finished before."""
     if (folder / "out" / "dataset.json").exists():
         return None
-    return convert_dataset(folder / source, folder / "out", "hdf5" if file_format == "hdf5" else "parquet")
+    return hepdata.convert(folder / source, folder / "out", file_format=file_format)
 
 
 def merge(folder: Path) -> object:
     """Merge both halves; a dataset that is there already was finished before."""
     if (folder / "out" / "dataset.json").exists():
         return None
-    return merge_datasets([folder / "first", folder / "second"], folder / "out")
+    return hepdata.merge([folder / "first", folder / "second"], folder / "out")
 
 
-JOBS: dict[str, Job] = {
-    "build": partial(tracking, file_format="parquet", out="out"),
-    "build to HDF5": partial(tracking, file_format="hdf5", out="out"),
-    "build pileup": pileup,
-    "overwrite": partial(tracking, file_format="parquet", out="first", overwrite=True),
-    "convert to HDF5": partial(convert, source="first", file_format="hdf5"),
-    "convert to Parquet": partial(convert, source="first-h5", file_format="parquet"),
-    "merge": merge,
-}
+def fit(folder: Path, out: str = "out", devices: int = 1) -> object:
+    """Train a tiny model."""
+    return hept.fit(
+        folder / "all",
+        folder / out,
+        preset="tracking-demo",
+        settings=TINY_MODEL,
+        accelerator="cpu",
+        devices=devices,
+        threads=1,
+    )
 
 
-def result_of(job: str, folder: Path) -> Path:
-    """The dataset that a job makes."""
-    return folder / ("first" if job == "overwrite" else "out")
+def fit_in_two(folder: Path) -> object:
+    """Train in two processes, started as torchrun starts them; this one is the first."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    os.environ |= {
+        "TORCHELASTIC_RUN_ID": "faults",
+        "GROUP_RANK": "0",
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    other = os.fork()
+    os.environ["RANK"] = os.environ["LOCAL_RANK"] = "0" if other else "1"
+    if not other:
+        with suppress(BaseException):
+            fit(folder, devices=2)
+        os._exit(0)
+    try:
+        return fit(folder, devices=2)
+    finally:
+        # torchrun, too, ends the others when one has failed.
+        os.kill(other, signal.SIGKILL)
+        os.waitpid(other, 0)
+
+
+ALONE = (
+    Job("build", build),
+    Job("build to HDF5", partial(build, file_format="hdf5")),
+    Job("build pileup", pileup),
+    Job("build --overwrite", partial(build, out="first", overwrite=True), out="first"),
+    Job("convert to HDF5", partial(convert, source="first", file_format="hdf5")),
+    Job("convert to Parquet", partial(convert, source="first-h5", file_format="parquet")),
+    Job("merge", merge),
+    Job("fit", fit, read=read_run),
+)
+IN_SEVERAL_PROCESSES = (
+    Job("fit, 2 processes", fit_in_two, read=read_run, cost=2, dies_together=True),
+    Job("build, 2 workers", partial(build, workers=2), cost=3),
+    Job("build with Dask", partial(build, workers=2, engine="dask"), cost=5),
+)
+JOBS = (*ALONE, *IN_SEVERAL_PROCESSES)

@@ -1,4 +1,4 @@
-"""Jobs that are killed, find the disk full or meet a rival: the same job again gives the same bytes."""
+"""Jobs that are killed, find the disk full or meet a rival: the same job again gives the same result."""
 
 from __future__ import annotations
 
@@ -8,20 +8,75 @@ import resource
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from benchmarks.faults import child
-from benchmarks.faults.jobs import JOBS, Job, result_of
-from benchmarks.faults.tally import Tally
-
-Content = dict[str, bytes]
+from benchmarks.faults.jobs import IN_SEVERAL_PROCESSES, JOBS, Job, Result, read_files
+from benchmarks.faults.tally import Kind, Tally, spread
 
 
-def content(folder: Path) -> Content:
-    """Every file of a folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
+@dataclass(frozen=True)
+class Undisturbed:
+    """A job that nothing happened to.
+
+    Attributes:
+        result: What it made.
+        names: What lies beside it.
+        n_steps: How often it opened, made, renamed or removed something.
+        seconds: How long it took.
+    """
+
+    result: Result
+    names: frozenset[str]
+    n_steps: int
+    seconds: float
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest part of the result."""
+        return max(map(len, self.result.values()))
+
+
+@dataclass(frozen=True)
+class Try:
+    """One job that is to be disturbed.
+
+    Attributes:
+        job: The job.
+        copy: Folder to do it in.
+        whole: What it makes undisturbed.
+        number: Of the try.
+        draw: Random numbers of this try.
+    """
+
+    job: Job
+    copy: Path
+    whole: Undisturbed
+    number: int
+    draw: random.Random
+
+    def work(self) -> object:
+        """Do the job."""
+        return self.job.work(self.copy) and ""
+
+    def finish(self, problem: str) -> tuple[child.Outcome, str]:
+        """Do the job again after a fault, and compare; `problem` is what is wrong already."""
+        outcome = child.run(self.work)
+        if outcome.ending != "done":
+            return child.Outcome("traceback", f"{problem} the rerun: {outcome.text}"), "rerun"
+        if not problem and self.job.read(self.copy / self.job.out) != self.whole.result:
+            problem = "another result"
+        names = {path.name for path in self.copy.iterdir() if not path.name.endswith(".lock")}
+        left = sorted(names - self.whole.names)
+        return outcome, problem or (f"left {left}" if left else "")
+
+
+# Disturbs a job; says what is wrong already.
+Fault = Callable[[Try], str]
 
 
 def fresh(folder: Path) -> Path:
@@ -31,130 +86,123 @@ def fresh(folder: Path) -> Path:
     return Path(shutil.copytree(folder / "start", copy))
 
 
-def whole_run(job: Job, name: str, folder: Path) -> tuple[Content, set[str], int, float]:
-    """Files of the undisturbed result, names beside it, number of steps, seconds."""
+@cache
+def run_undisturbed(job: Job, folder: Path) -> Undisturbed:
+    """What a job makes, and how."""
     copy = fresh(folder)
     begun = time.monotonic()
-    outcome = child.run(lambda: child.count_steps(partial(job, copy), str(copy)))
+    outcome = child.run(lambda: child.count_steps(partial(job.work, copy), copy))
     seconds = time.monotonic() - begun
     if outcome.ending != "done":
-        raise SystemExit(f"{name} fails undisturbed: {outcome.text}")
-    return content(result_of(name, copy)), {path.name for path in copy.iterdir()}, int(outcome.text), seconds
+        raise SystemExit(f"{job.name} fails undisturbed: {outcome.text}")
+    names = frozenset(path.name for path in copy.iterdir())
+    return Undisturbed(job.read(copy / job.out), names, int(outcome.text), seconds)
 
 
-def finish(job: Job, name: str, copy: Path, expected: Content, names: set[str]) -> tuple[child.Outcome, str]:
-    """Run the job again after a fault, and compare."""
-    outcome = child.run(lambda: job(copy) and "")
-    if outcome.ending != "done":
-        return child.Outcome("traceback", f"the rerun: {outcome.text}"), "rerun"
-    # A finished convert or merge is not run again: the mark that a kill left is no file of the dataset.
-    found = {key: value for key, value in content(result_of(name, copy)).items() if key != "build.json"}
-    left = {path.name for path in copy.iterdir() if not path.name.endswith(".lock")} - names
-    problem = "other bytes" if found != expected else f"left {sorted(left)}" if left else ""
-    return outcome, problem
+def disturb(title: str, fault: Fault, n_tries: int | None, jobs: Sequence[Job] = JOBS) -> Kind:
+    """Disturb jobs, do each again, and compare; as often as a job has steps, where no number is given."""
+
+    def try_all(folder: Path, share: float) -> Iterator[Tally]:
+        for job in jobs:
+            tally, whole = Tally(title, job.name), run_undisturbed(job, folder)
+            for number in spread(n_tries or whole.n_steps, share / job.cost):
+                draw = random.Random(f"{title} {job.name} {number}")
+                this = Try(job, fresh(folder), whole, number, draw)
+                old = read_files(this.copy / "first")
+                new = whole.result if job.out == "first" else old
+                problem = fault(this) or find_loss(this.copy, old, new)
+                tally.add(f"number {number}", *this.finish(problem))
+            yield tally
+
+    return try_all
 
 
-def old_or_new_is_whole(name: str, copy: Path, old: Content, new: Content) -> bool:
-    """Whether a replacement that was killed has lost nothing."""
-    if name != "overwrite":
-        return True
-    places = [content(copy / "first"), content(copy / ".first.replaced")]
-    return any(part.items() <= place.items() for place in places for part in (old, new))
+def find_loss(copy: Path, old: Result, new: Result) -> str:
+    """What is wrong with the dataset `first`, which is the old or the new one at every moment."""
+    places = [read_files(copy / name) for name in ("first", ".first.replaced")]
+    is_there = any(wanted.items() <= place.items() for place in places for wanted in (old, new))
+    return "" if is_there else "a dataset is lost"
 
 
-def kill_at_steps(folder: Path, share: float) -> list[Tally]:
-    """Kill every job before each of its changes to the disk."""
-    tallies = []
-    for name, job in JOBS.items():
-        tally = Tally(f"killed before a file operation: {name}")
-        new, names, n_steps, _ = whole_run(job, name, folder)
-        for step in spread(n_steps, share):
-            copy = fresh(folder)
-            old = content(copy / "first")
-            child.run(partial(child.count_steps, partial(job, copy), str(copy), step))
-            is_kept = old_or_new_is_whole(name, copy, old, new)
-            outcome, problem = finish(job, name, copy, new, names)
-            tally.add(f"step {step}", outcome, problem if is_kept else "the old dataset is lost")
-        tallies.append(tally)
-    return tallies
+def kill_at_step(this: Try) -> str:
+    """Kill a job before one of its changes to the disk."""
+    return end(this, child.start(lambda: child.count_steps(this.work, this.copy, this.number + 1)))
 
 
-def kill_at_random(folder: Path, share: float) -> list[Tally]:
-    """Kill every job after a random time, up to three times in a row."""
-    tallies = []
-    draw = random.Random(1)
-    for name, job in JOBS.items():
-        tally = Tally(f"killed at a random time: {name}")
-        new, names, _, seconds = whole_run(job, name, folder)
-        for number in range(max(int(60 * share), 1)):
-            copy = fresh(folder)
-            for _ in range(draw.randint(1, 3)):
-                process, pipe = child.start(lambda copy=copy, job=job: job(copy) and "")
-                time.sleep(draw.uniform(0, seconds))
-                os.kill(process, signal.SIGKILL)
-                child.wait(process, pipe)
-            tally.add(f"number {number}", *finish(job, name, copy, new, names))
-        tallies.append(tally)
-    return tallies
+def kill_in_write(this: Try) -> str:
+    """Let the kernel kill a job in the system call that writes a chosen byte of any file."""
+    return end(this, child.start(partial(work_with_limit, this, is_fatal=True)))
 
 
-def fill_disk(folder: Path, share: float) -> list[Tally]:
-    """Let no file grow beyond a random size, then run the job again without the limit."""
-    tallies = []
-    draw = random.Random(2)
-
-    def limited(job: Job, copy: Path, size: int) -> object:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-        return job(copy) and ""
-
-    for name, job in JOBS.items():
-        tally = Tally(f"full disk: {name}")
-        new, names, _, _ = whole_run(job, name, folder)
-        largest = max(map(len, new.values()))
-        for number in range(max(int(30 * share), 1)):
-            copy = fresh(folder)
-            old = content(copy / "first")
-            first = child.run(partial(limited, job, copy, draw.randrange(largest + 1)))
-            is_kept = old_or_new_is_whole(name, copy, old, new)
-            outcome, problem = finish(job, name, copy, new, names)
-            if first.ending not in ("done", "refused"):
-                outcome, problem = first, "while the disk was full"
-            tally.add(f"number {number}", outcome, problem if is_kept else "the old dataset is lost")
-        tallies.append(tally)
-    return tallies
+def kill_at_random(this: Try) -> str:
+    """Kill a job after a random time, up to three times in a row."""
+    problem = ""
+    for _ in range(this.draw.randint(1, 3)):
+        process = start_and_wait(this)
+        os.kill(process.process, signal.SIGKILL)
+        problem = problem or end(this, process)
+    return problem
 
 
-def meet_rivals(folder: Path, share: float) -> list[Tally]:
-    """Start every job twice at the same time."""
-    tallies = []
-    draw = random.Random(3)
-    for name, job in JOBS.items():
-        tally = Tally(f"two writers: {name}")
-        new, names, _, seconds = whole_run(job, name, folder)
-        for number in range(max(int(20 * share), 1)):
-            copy = fresh(folder)
-            rivals = []
-            for _ in range(2):
-                rivals.append(child.start(lambda copy=copy, job=job: job(copy) and ""))
-                time.sleep(draw.uniform(0, seconds / 2))
-            endings = [child.wait(*rival) for rival in rivals]
-            outcome, problem = finish(job, name, copy, new, names)
-            bad = [end for end in endings if end.ending not in ("done", "refused")]
-            tally.add(f"number {number}", bad[0] if bad else outcome, "in the race" if bad else problem)
-        tallies.append(tally)
-    return tallies
+def kill_member(this: Try) -> str:
+    """Kill one of the processes that a job has started, after a random time."""
+    process = start_and_wait(this)
+    members = child.list_group(process.process)[:-1]
+    if members:
+        # It may have ended since.
+        with suppress(ProcessLookupError):
+            os.kill(this.draw.choice(members), signal.SIGKILL)
+    if this.job.dies_together:
+        child.kill_group(process.process)
+    return end(this, process)
 
 
-def spread(n_steps: int, share: float) -> Iterator[int]:
-    """Steps 1 … n_steps, or a share of them."""
-    stride = max(round(1 / share), 1)
-    return iter(range(1, n_steps + 1, stride))
+def start_and_wait(this: Try) -> child.Child:
+    """Start a job, and wait for a random part of the time that it takes."""
+    process = child.start(this.work)
+    time.sleep(this.draw.uniform(0, this.whole.seconds))
+    return process
 
 
-KINDS: dict[str, Callable[[Path, float], list[Tally]]] = {
-    "steps": kill_at_steps,
-    "kills": kill_at_random,
-    "disks": fill_disk,
-    "rivals": meet_rivals,
+def end(this: Try, process: child.Child) -> str:
+    """Wait for a job that was disturbed, and for the processes that it had started; says what is wrong."""
+    outcome = child.wait(process)
+    if this.job.dies_together:
+        # Whoever killed the first process kills the others, too.
+        child.kill_group(process.process)
+    if outcome.ending in ("traceback", "hung"):
+        return f"{outcome.ending}: {outcome.text}"
+    return "processes left behind" if child.outlives(process.process) else ""
+
+
+def fill_disk(this: Try) -> str:
+    """Let no file grow beyond a random size."""
+    outcome = child.run(partial(work_with_limit, this, is_fatal=False))
+    return "" if outcome.is_orderly else f"with a full disk: {outcome.ending} {outcome.text}"
+
+
+def work_with_limit(this: Try, *, is_fatal: bool) -> object:
+    """Do a job while no file can grow beyond a random size; a write beyond it fails, or kills."""
+    size = this.draw.randrange(this.whole.largest)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL if is_fatal else signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return this.work()
+
+
+def meet_rival(this: Try) -> str:
+    """Start a job twice at the same time."""
+    first = child.start(this.work)
+    time.sleep(this.draw.uniform(0, this.whole.seconds / 2))
+    outcomes = [child.wait(rival) for rival in (child.start(this.work), first)]
+    return "; ".join(f"in the race: {end.ending} {end.text}" for end in outcomes if not end.is_orderly)
+
+
+KINDS: dict[str, Kind] = {
+    "steps": disturb("killed before a file operation", kill_at_step, None),
+    "writes": disturb("killed in a write", kill_in_write, 15),
+    "kills": disturb("killed at a random time", kill_at_random, 30),
+    "members": disturb("one of its processes killed", kill_member, 45, IN_SEVERAL_PROCESSES),
+    "disks": disturb("full disk", fill_disk, 15),
+    "rivals": disturb("two writers", meet_rival, 12),
 }

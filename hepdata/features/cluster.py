@@ -1,4 +1,4 @@
-"""The shape of the cluster of cells that a hit is: extent, direction and charge.
+"""The shape of the cluster of cells of a hit: extent, direction and charge.
 
 In: the cells of an event and the modules of its hits; out: one array per feature. Axes: J hits, C cells.
 """
@@ -67,7 +67,7 @@ def _span(channel: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.fl
 def _check_sizes(
     size: NDArray[np.float64], hit_id: NDArray[np.int64], limit: NDArray[np.float64], event: str
 ) -> None:
-    # Rounded dimensions in the detectors file leave the outermost cells a little outside.
+    # Dimensions in the detectors file are rounded: the outermost cells may lie slightly outside.
     too_large = np.flatnonzero(size > 1.05 * limit + 1.0)
     if len(too_large):
         hit = too_large[0]

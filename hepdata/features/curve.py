@@ -25,16 +25,16 @@ def curve_order(
     ties: NDArray[np.floating] | None = None,
     offsets: NDArray[np.integer] | None = None,
 ) -> NDArray[np.int64]:
-    """The permutation that lines points up along a Hilbert curve in (η, φ).
+    """The permutation that sorts points along a Hilbert curve in (η, φ).
 
     η beyond ±8, infinite η included, counts as ±8.
 
     Args:
         eta: (N,) pseudorapidity.
         phi: (N,) azimuth, any period.
-        ties: (N,) what orders points in the same cell of the curve (2⁻¹² wide), ascending; without it they
-            keep the order in which they came.
-        offsets: Where clouds begin that lie one after the other, and N: each is lined up on its own.
+        ties: (N,) orders points in the same cell of the curve (2⁻¹² wide), ascending; without it they keep
+            their order.
+        offsets: Boundaries of concatenated clouds, 0 and N included; each cloud is sorted on its own.
 
     Returns:
         (N,) indices such that `eta[order]`, `phi[order]` follow the curve.
@@ -43,7 +43,7 @@ def curve_order(
     if len(phi) and float(np.abs(phi).max()) >= np.pi:
         phi = wrap_phi(phi.astype(np.float64))
     distance = _hilbert_distance(_find_cells(np.asarray(eta)), _find_cells(phi))
-    # Distance and index in one number: a plain sort of it is stable, and several times faster than argsort.
+    # Distance and index in one integer: sorting these is stable, and several times faster than argsort.
     keys = distance.astype(np.uint64)
     keys <<= np.uint64(32)
     keys |= np.arange(len(keys), dtype=np.uint64)
@@ -59,7 +59,7 @@ def curve_order(
 def _order_ties(
     order: NDArray[np.int64], keys: NDArray[np.uint64], ties: NDArray[np.floating], borders: list[int]
 ) -> None:
-    """Reorder in place the points that share a distance; few do."""
+    """Reorder in place the few points that have the same distance."""
     is_first = np.ones(len(order), dtype=bool)
     np.greater((keys[1:] ^ keys[:-1]), np.uint64(0xFFFFFFFF), out=is_first[1:])
     is_first[[border for border in borders if border < len(order)]] = True
@@ -72,7 +72,7 @@ def _order_ties(
 
 
 def _find_cells(values: NDArray[np.floating]) -> NDArray[np.int32]:
-    """(N,) column or row of the curve's grid; a width of a power of two loses nothing in single precision."""
+    """(N,) column or row of the curve's grid; the cell width is a power of two, hence exact in float32."""
     half = 1 << (BITS - 1)
     cells = values * values.dtype.type((1 << BITS) / SIDE)
     np.clip(cells, -half, half - 1, out=cells)
@@ -81,10 +81,11 @@ def _find_cells(values: NDArray[np.floating]) -> NDArray[np.int32]:
 
 
 def _hilbert_distance(x: NDArray[np.int32], y: NDArray[np.int32]) -> NDArray[np.uint32]:
-    """How far along the curve each cell (x, y) of a 2^BITS × 2^BITS grid lies.
+    """The position along the curve of each cell (x, y) of a 2^BITS × 2^BITS grid.
 
-    The curve inside a quadrant is the whole curve mirrored or turned; which of the four ways applies is the
-    state of a machine that reads the bits of x and y from the top, here eight of each at a time.
+    The curve inside a quadrant is the whole curve, mirrored or transposed. Which of the four variants
+    applies is the state of an automaton that reads the bits of x and y from the top, here eight of each at a
+    time.
     """
     first, second = _make_tables()
     upper = (x & 0xFF00) | (y >> 8)
@@ -98,11 +99,11 @@ def _hilbert_distance(x: NDArray[np.int32], y: NDArray[np.int32]) -> NDArray[np.
 
 @cache
 def _make_tables() -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    """What eight bits of x and of y stand for: digits of the distance.
+    """Lookup tables from eight bits of x and of y to digits of the distance.
 
     Returns:
-        For the upper bits, which the machine reads in state 0, digits above the next state; for the lower
-        bits, below one of four states (bit 1: mirrored, bit 0: turned), digits.
+        For the upper bits, read in state 0: the digits in the high half, the next state in the low half. For
+        the lower bits, indexed by state (bit 1: mirrored, bit 0: transposed), x and y: the digits.
     """
     n_bits = 8
     state, x, y = (axis.ravel() for axis in np.indices((4, 1 << n_bits, 1 << n_bits), dtype=np.int32))
@@ -114,7 +115,7 @@ def _make_tables() -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
         right, upper = right ^ is_mirrored, upper ^ is_mirrored
         # Quadrants in the order of the curve: lower left 0, upper left 1, upper right 2, lower right 3.
         digits = (digits << 2) | (3 * right ^ upper)
-        # The lower quadrants hold the curve turned about a diagonal, the right one about the other.
+        # In the lower quadrants the curve is transposed, the right one about the other diagonal.
         state = np.where(upper == 1, state, state ^ (1 | (2 * right)))
     start = slice(1 << (2 * n_bits))
     return (digits[start].astype(np.uint32) << 16) | state[start].astype(np.uint32), digits.astype(np.uint16)

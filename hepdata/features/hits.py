@@ -1,4 +1,4 @@
-"""Where a hit lies: r, φ, z, η and the conformal u, v.
+"""Coordinates of hits: r, φ, z, η and the conformal u, v.
 
 In: hit positions in mm; out: one array per quantity, float64. Axis: J hits.
 """
@@ -26,11 +26,11 @@ def locate_hits(hits: Columns, event: str) -> dict[str, NDArray[np.float64]]:
         event: Name of the event, for messages.
 
     Raises:
-        InputError: A hit lies on the beam axis, where φ, η, u and v do not exist.
+        InputError: A hit lies on the beam axis, where φ, η, u and v are undefined.
     """
     x, y, z = hits["x"], hits["y"], hits["z"]
     r = np.hypot(x, y)
-    # Below a micrometre the float32 that is stored of u = x/r² loses all meaning.
+    # Below a micrometre, u = x/r² is beyond the precision of float32.
     on_axis = np.flatnonzero(r < 1e-3)
     if len(on_axis):
         hit = on_axis[0]

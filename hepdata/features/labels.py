@@ -1,4 +1,4 @@
-"""What is true of a hit: its particle, that particle's momentum, and how well the cloud shows it.
+"""Labels of hits: the particle, its momentum, and its number of hits and layers in the cloud.
 
 In: particle of every hit, particles, layers; out: one array per label. Axes: J hits, K particles.
 """
@@ -44,10 +44,10 @@ def label_momenta(
 
 
 def count_hits(particle_id: NDArray[np.int64], layer: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """How many hits and layers of a cloud each hit's particle has; noise has none of either.
+    """How many hits and layers of a cloud each hit's particle has; 0 for noise.
 
-    The counts are those of the cloud at hand, so that a particle cut by the edge of a sector, or by the
-    choice of layers, is judged by what is there.
+    Only hits of this cloud count: a particle that is cut by the edge of a sector, or by the choice of
+    layers, is reconstructable only if enough of it is left.
     """
     particle_k, particle_j = np.unique(particle_id, return_inverse=True)
     n_hits_k = np.bincount(particle_j, minlength=len(particle_k))

@@ -1,4 +1,4 @@
-"""Which layers of the detector a dataset takes, and how they are numbered.
+"""Which layers of the detector a dataset uses, and how they are numbered.
 
 Numbers are those of the detector, not of the event: a layer without hits keeps its number.
 """

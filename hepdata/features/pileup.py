@@ -20,6 +20,7 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.curve import curve_order
 from hepdata.readers.delphes_events import ParticleTable
+from hepdata.schema import SCORED_PT
 
 # |PDG code| of neutral particles to their class; 0 is charged, the last is any other neutral.
 PID_CLASSES: dict[int, int] = {22: 1, 130: 2, 310: 3, 2112: 4, 3122: 5, 3322: 6}
@@ -27,7 +28,7 @@ OTHER_NEUTRAL = 7
 
 _CLASS_OF = np.full(max(PID_CLASSES) + 2, OTHER_NEUTRAL, dtype=np.int32)
 _CLASS_OF[list(PID_CLASSES)] = list(PID_CLASSES.values())
-# Largest absolute value of what a detector measures, far beyond every collider; what lies outside is damage.
+# Largest absolute values, far beyond every collider; larger ones are treated as damage.
 _LIMITS = {
     "eta": math.inf,
     "phi": 100.0,
@@ -42,7 +43,7 @@ _LIMITS = {
 
 @dataclass(frozen=True)
 class PileupCuts:
-    """Which particles become points, and which of them count.
+    """Which particles become points, and which of these are scored.
 
     Attributes:
         max_eta: Acceptance in |η|; particles beyond (Delphes writes ±999.9 along the beam) are dropped.
@@ -50,7 +51,7 @@ class PileupCuts:
     """
 
     max_eta: float = 20.0
-    scored_pt: float = 0.9
+    scored_pt: float = SCORED_PT
 
 
 def classify(pid: NDArray[np.int32], charge: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -65,8 +66,8 @@ def make_clouds(
 ) -> Iterator[list[PointCloud] | HeptError]:
     """The cloud of every event of the table, in order; an event without points gives an empty list.
 
-    Points are stored along the space-filling curve, ties by pT: the order in which the file has them, hard
-    collision first, would tell the label.
+    Points are stored along the space-filling curve, ties by pT. The order of the file would reveal the label:
+    the hard collision comes first.
 
     Args:
         table: Particles.
@@ -89,7 +90,7 @@ def make_clouds(
     order, offsets = _order_points(columns, is_kept, table.offsets)
     n_kept = np.diff(offsets)
     points = {"index_in_source": (order - np.repeat(table.offsets[:-1], n_kept)).astype(np.int32)}
-    # Every index is one of the table's: "clip" only spares numpy the search for others.
+    # All indices are valid: mode="clip" skips numpy's bounds check.
     points |= {name: values.take(order, mode="clip") for name, values in columns.items()}
     for number, n_dropped in enumerate((np.diff(table.offsets) - n_kept).tolist()):
         begin, end = offsets[number : number + 2]
@@ -115,7 +116,7 @@ def _order_points(
 
 
 def _find_impossible(table: ParticleTable, is_kept: NDArray[np.bool_], where: str) -> dict[int, HeptError]:
-    """Events with a kept particle that no detector measures: NaN, absurd or infinite values, negative pT."""
+    """Events with an impossible kept particle: NaN, infinite or absurd values, negative pT."""
     problems: dict[int, HeptError] = {}
     for name, limit in _LIMITS.items():
         values = table.columns[name]
@@ -132,6 +133,6 @@ def _find_impossible(table: ParticleTable, is_kept: NDArray[np.bool_], where: st
                     f"{where}, entry {entry}",
                     found=f"{values[particle]} as {name} of particle {particle - table.offsets[number]}",
                     expected=f"a number{' from 0' if name == 'pt' else ''} up to {limit:g}",
-                    remedy="make the file again, or leave such events out with `on_error='skip'`",
+                    remedy="create the file again, or skip such events with `on_error='skip'`",
                 )
     return problems

@@ -1,8 +1,8 @@
-"""Overlapping φ sectors: which hits each sector's cloud takes, and which sector a particle calls home.
+"""Overlapping φ sectors: the hits of each sector's cloud, and the home sector of each particle.
 
 In: u, v and particle of J hits; out: hits per sector, and the home sector of every hit's particle.
-Sector s of n looks along φ = −2πs/n; its core is |v'| < slope·u' in the frame turned by 2πs/n, and its cloud
-takes the hits of a core widened by the overlap factor.
+Sector s of n is centred at φ = −2πs/n; its core is |v'| < slope·u' in the frame rotated by 2πs/n, and its
+cloud has the hits of a core widened by the overlap factor.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Sectors:
         return atan(angle) if self.edge == "published" else tan(angle)
 
     def select(self, sector: int, u: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which hits the cloud of one sector takes."""
+        """Which hits belong to the cloud of one sector."""
         if self.n_sectors == 1:
             return np.ones(len(u), dtype=np.bool_)
         return self._is_inside(sector, u, v, self.overlap * self.slope)
@@ -52,12 +52,12 @@ class Sectors:
     ) -> NDArray[np.int64]:
         """The sector that holds at least half of the hits of each hit's particle, −1 for noise.
 
-        Where no sector's core holds half of them, the one with most; of equals the lowest number.
+        If no core holds half of them, the one with most; ties go to the lowest number.
         """
         if self.n_sectors == 1:
             return np.where(particle_id == NOISE, -1, 0)
         particle_k, particle_j = np.unique(particle_id, return_inverse=True)
-        # By angle every hit has one sector; that decides where the published cores leave a gap.
+        # By angle every hit has exactly one sector, which decides in gaps between the published cores.
         turns = -np.arctan2(v, u) * self.n_sectors / (2 * pi)
         votes = np.zeros((len(particle_k), self.n_sectors), dtype=np.int64)
         np.add.at(votes, (particle_j, np.rint(turns).astype(np.int64) % self.n_sectors), 1)

@@ -31,11 +31,11 @@ _Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class CloudChoice:
-    """Which hits become points, and what is said of them.
+    """Which hits become points, and which columns they have.
 
     Attributes:
         layers: "pixel" for the pixel detector, "all" for every layer of the detectors file.
-        keep_noise: Whether hits without a particle stay.
+        keep_noise: Whether hits without a particle are kept.
         min_pt: Drop the hits of particles below this pt in GeV; None drops none.
         has_cell_features: Whether cluster shapes are computed from cells.
         is_labelled: Whether truth is used.
@@ -65,7 +65,7 @@ def make_clouds(event: TrackMLEvent, detector: Detector | None, choice: CloudCho
     """The clouds of one event, points along the space-filling curve; a sector without hits gives none.
 
     Args:
-        event: With cells and truth where the choice asks for them.
+        event: With cells and truth if `choice` needs them.
         detector: Needed for cluster shapes and for `layers="all"`.
         choice: What to make.
 

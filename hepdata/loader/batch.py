@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from hepdata.errors import nearest_name
+from hepdata.column_attributes import ColumnAttributes
 from hepdata.html_table import html_table
 from hepdata.schema import Schema
 
@@ -41,7 +41,7 @@ class PairTensors:
 
 
 @dataclass(frozen=True, repr=False)
-class Batch:
+class Batch(ColumnAttributes[Tensor]):
     """Clouds as tensors; columns are attributes too: `batch.particle_id`.
 
     Attributes:
@@ -53,8 +53,8 @@ class Batch:
         sector: (B,) int64.
         columns: (N,) each, as stored.
         positives: Points of the same particle, or None.
-        negatives: Points to be told apart, or None.
-        schema: Of the dataset that the clouds were read from; None where they do not say.
+        negatives: Points of other particles, or None.
+        schema: Of the dataset that the clouds were read from; None if unknown.
     """
 
     features: Tensor
@@ -79,11 +79,11 @@ class Batch:
         return len(self.features)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
-        """The batch on another device; from pinned memory and with `non_blocking`, beside other work."""
+        """The batch on another device; asynchronously from pinned memory with `non_blocking`."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
-        """The batch in page-locked memory, from which GPUs copy without waiting."""
+        """The batch in page-locked memory, from which GPUs copy asynchronously."""
         return self._map(lambda tensor: tensor.pin_memory())
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> Batch:
@@ -99,19 +99,6 @@ class Batch:
             positives=_map_pairs(self.positives, change),
             negatives=_map_pairs(self.negatives, change),
         )
-
-    def __getattr__(self, name: str) -> Tensor:
-        # Underscored names are Python's own protocols (copy, pickle) asking before the fields exist.
-        if name.startswith("_") or "columns" not in self.__dict__:
-            raise AttributeError(name)
-        try:
-            return self.columns[name]
-        except KeyError:
-            known = list(self.columns)
-            raise AttributeError(f"batch has no column {name!r}: {nearest_name(name, known)}") from None
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self.columns]
 
     def __repr__(self) -> str:
         clouds = "1 cloud" if self.n_clouds == 1 else f"{self.n_clouds:,} clouds"

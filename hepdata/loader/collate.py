@@ -52,7 +52,7 @@ class BatchLayout:
         scaled: bool,
         pairs: bool,
     ) -> BatchLayout:
-        """The layout that a user asked for; see `hepdata.loader.stream.Loader`.
+        """The layout for the arguments of `Split.loader`; see `hepdata.loader.stream.Loader`.
 
         Raises:
             InputError: An unknown column, or an input that does not fit its column.
@@ -65,10 +65,10 @@ class BatchLayout:
             if features is not None
             else tuple(entry for entry in schema.features if entry.column in kept)
         )
-        places = choose_inputs(schema, schema.coordinates, coords, where=where)
+        coordinates = choose_inputs(schema, schema.coordinates, coords, where=where)
         return cls(
             features=chosen if scaled else _unscaled(chosen),
-            coords=places if scaled else _unscaled(places),
+            coords=coordinates if scaled else _unscaled(coordinates),
             columns=kept,
             pairs=pairs and split.manifest.has_pairs,
         )

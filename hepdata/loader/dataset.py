@@ -1,4 +1,4 @@
-"""A dataset as users hold it: opened by address, its splits by name.
+"""A dataset, opened by location; its splits are found by name.
 
 Opening reads the manifest and nothing else; torch is imported when batches are asked for.
 """
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError, nearest_name
 from hepdata.loader.split import Split
 from hepdata.schema import Schema
-from hepdata.storage.manifest import Manifest
-from hepdata.storage.place import Place, open_place
+from hepdata.storage.dataset.manifest import Manifest
+from hepdata.storage.location import DatasetLocation, open_location
 
 if TYPE_CHECKING:
     from hepdata.loader.info import DatasetInfo
@@ -23,12 +23,12 @@ class Dataset:
     """A dataset of point clouds: `dataset["train"][0]` is a cloud.
 
     Attributes:
-        place: Where it lies.
-        manifest: Everything that is known of it.
+        place: Its location.
+        manifest: Its manifest.
         schema: Its columns, features and coordinates.
     """
 
-    def __init__(self, place: Place, manifest: Manifest) -> None:
+    def __init__(self, place: DatasetLocation, manifest: Manifest) -> None:
         self.place = place
         self.manifest = manifest
         self.schema: Schema = manifest.as_schema()
@@ -68,7 +68,7 @@ class Dataset:
         return sum(len(split) for split in self._splits.values())
 
     def info(self) -> DatasetInfo:
-        """What it is: prints as tables in a terminal and in a notebook."""
+        """A description that is shown as tables in a terminal and in a notebook."""
         from hepdata.loader.info import describe_dataset
 
         return describe_dataset(self.place.location, self.manifest)
@@ -81,7 +81,7 @@ class Dataset:
         return self.info()._repr_html_()
 
 
-# How functions are told which dataset is meant: its location, or the opened dataset itself.
+# The type of arguments that name a dataset: its location, or the opened dataset.
 DatasetLike = str | os.PathLike[str] | Dataset
 
 
@@ -89,13 +89,13 @@ def open_dataset(location: DatasetLike) -> Dataset:
     """Open a dataset made by `hept-data`.
 
     Args:
-        location: Folder, or fsspec URL of one; Parquet or HDF5, the manifest knows. An opened dataset is
-            given back.
+        location: Folder or fsspec URL of a dataset in Parquet or HDF5. An opened dataset is returned as it
+            is.
 
     Raises:
         InputError: There is no dataset, its manifest is damaged, or of a newer format.
     """
     if isinstance(location, Dataset):
         return location
-    place = open_place(location)
+    place = open_location(location)
     return Dataset(place, Manifest.read(location))

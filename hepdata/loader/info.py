@@ -1,4 +1,4 @@
-"""What a dataset is, in numbers: the columns of the paper's table of datasets, and what else users look for.
+"""Statistics of a dataset: the columns of the paper's table of datasets, and more.
 
 Everything comes from the manifest; no shard is opened.
 """
@@ -9,8 +9,8 @@ import html
 from dataclasses import dataclass
 
 from hepdata.html_table import Cell, format_cell, html_table
-from hepdata.storage.manifest import Manifest
-from hepdata.storage.statistics import Statistics
+from hepdata.storage.dataset.manifest import Manifest
+from hepdata.storage.dataset.statistics import Statistics
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class InfoTable:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Tables that show themselves in a terminal (`print`) and in a notebook.
+    """Tables that are shown by `print` and in notebooks.
 
     Attributes:
-        location: Where the dataset lies.
+        location: Of the dataset.
         tables: About the dataset, its splits, its columns.
     """
 
@@ -35,7 +35,7 @@ class DatasetInfo:
     tables: tuple[InfoTable, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """The same for scripts: table title to row name to values by header."""
+        """The tables as nested dictionaries: title, row name, header."""
         content: dict[str, object] = {"location": self.location}
         for table in self.tables:
             names = table.header[1:]
@@ -59,7 +59,7 @@ class DatasetInfo:
 
 
 def describe_dataset(location: str, manifest: Manifest) -> DatasetInfo:
-    """Everything that the manifest tells about a dataset."""
+    """All information of the manifest of a dataset."""
     return DatasetInfo(location, (_about(manifest), _splits(manifest), _columns(manifest)))
 
 
@@ -126,7 +126,7 @@ def _label_rows(manifest: Manifest, parts: list[Statistics]) -> list[tuple[Cell,
         return [("class ratio (pos./neg.)", *(_class_ratio(manifest, part) for part in parts))]
     if any("particles" in count for count in counts):
         return [
-            # Points of particles have no classes: the paper's table leaves the cell empty too.
+            # Tracking has no classes: the paper's table leaves the cell empty, too.
             ("class ratio (pos./neg.)", *(None for _ in parts)),
             ("particles per cloud", *(_per_cloud(part, "particles") for part in parts)),
             ("reconstructable per cloud", *(_per_cloud(part, "reconstructable_particles") for part in parts)),
@@ -173,7 +173,7 @@ def _columns(manifest: Manifest) -> InfoTable:
 
 
 def _dimensions(manifest: Manifest) -> int:
-    """Distinct coordinates that say where a point is: η and φ; the model repeats and rescales them."""
+    """Number of distinct coordinates among η and φ; models repeat and rescale them."""
     return len({entry.column for entry in manifest.coordinates} & {"eta", "phi"})
 
 

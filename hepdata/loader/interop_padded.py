@@ -1,4 +1,4 @@
-"""A padded HDF5 file as weaver and JetNet users know it: clouds by points by features, and a mask.
+"""A padded HDF5 file as weaver and JetNet use it: clouds by points by features, and a mask.
 
 Layout for B clouds, P points at most and F features:
     particle_features   (B, P, F + 1) float32   the features, then the mask as a feature; zeros beyond
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hepdata.errors import InputError
 from hepdata.progress import Progress, Silent
 from hepdata.storage.atomic import write_atomically
-from hepdata.storage.hdf5_file import create_hdf5
+from hepdata.storage.hdf5.new_file import create_hdf5
 
 if TYPE_CHECKING:
     from hepdata.cloud import PointCloud
@@ -39,7 +39,8 @@ def export_padded(
     Args:
         split: Which clouds.
         path: The HDF5 file, which must not exist.
-        max_points: P; the largest cloud's where not given. Larger clouds keep their points of highest pt.
+        max_points: P; by default the size of the largest cloud. Larger clouds keep their points of highest
+            pt.
         scaled: Whether the stored scales are applied to `particle_features`.
         progress: Listener.
 

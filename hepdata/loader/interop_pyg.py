@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def cloud_to_pyg(cloud: PointCloud, layout: BatchLayout) -> Data:
     """One cloud as `Data`.
 
-    `x` are the features, `pos` the coordinates; every column is there by name. Pairs are `positive_index` and
+    `x` are the features, `pos` the coordinates; columns are attributes. Pairs are `positive_index` and
     `negative_index`, (2, E), which torch_geometric shifts like `edge_index` when it makes batches.
     """
     batch = collate([cloud], layout)
@@ -34,7 +34,7 @@ def cloud_to_pyg(cloud: PointCloud, layout: BatchLayout) -> Data:
 
 
 class PygDataset(Dataset):  # type: ignore[misc]
-    """The clouds of a split for `torch_geometric.loader.DataLoader`, read when they are asked for."""
+    """The clouds of a split for `torch_geometric.loader.DataLoader`, read on request."""
 
     def __init__(self, split: Split, layout: BatchLayout) -> None:
         super().__init__()

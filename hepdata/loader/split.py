@@ -22,9 +22,9 @@ from hepdata.inputs import InputChoice
 from hepdata.progress import Progress
 from hepdata.schema import Schema
 from hepdata.storage.columns import PAIR_NAMES, cloud_from
-from hepdata.storage.manifest import Manifest
-from hepdata.storage.place import Place
-from hepdata.storage.reader import ShardReader, open_shard
+from hepdata.storage.dataset.manifest import Manifest
+from hepdata.storage.location import DatasetLocation
+from hepdata.storage.shard_reader import ShardReader, open_shard
 
 if TYPE_CHECKING:
     import awkward as ak
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hepdata.loader.interop_pyg import PygDataset
     from hepdata.loader.stream import Loader
 
-# Open files per split: enough for any shuffle buffer, well below the usual limit of 1,024.
+# Open files per split: enough for a shuffle buffer, well below the usual limit of 1,024.
 MAX_OPEN_SHARDS = 64
 
 
@@ -46,7 +46,7 @@ class Split:
         schema: Columns, features and coordinates.
     """
 
-    def __init__(self, place: Place, manifest: Manifest, name: str) -> None:
+    def __init__(self, place: DatasetLocation, manifest: Manifest, name: str) -> None:
         self.place = place
         self.manifest = manifest
         self.name = name
@@ -121,7 +121,7 @@ class Split:
     def rows(self) -> NDArray[Any]:
         """event_id, sector and n_points of every cloud; reads the index of every shard, no clouds."""
         if not len(self):
-            from hepdata.storage.reader import ROW_DTYPE
+            from hepdata.storage.shard_reader import ROW_DTYPE
 
             return np.empty(0, ROW_DTYPE)
         return np.concatenate([self._reader(i).rows for i in range(len(self.shards))])
@@ -143,10 +143,11 @@ class Split:
         buffer: int = 1024,
         prefetch: int = 2,
         pin_memory: bool = False,
+        batch_points: int | None = None,
     ) -> Loader:
         """Batches of tensors; see `hepdata.loader.stream.Loader` for the arguments."""
         from hepdata.loader.collate import BatchLayout
-        from hepdata.loader.plan import EpochPlan
+        from hepdata.loader.epoch_plan import EpochPlan
         from hepdata.loader.stream import Loader
 
         layout = BatchLayout.choose(
@@ -160,6 +161,8 @@ class Split:
             buffer=buffer,
             rank=rank,
             world_size=world_size,
+            batch_points=batch_points,
+            cloud_points=() if batch_points is None else tuple(self.rows()["n_points"].tolist()),
         )
         return Loader(self, layout, plan, workers=workers, prefetch=prefetch, pin_memory=pin_memory)
 
@@ -195,7 +198,7 @@ class Split:
         scaled: bool = True,
         progress: Progress | None = None,
     ) -> int:
-        """Write a padded file as weaver and JetNet users know it; see `hepdata.loader.interop_padded`."""
+        """Write a padded file as weaver and JetNet use it; see `hepdata.loader.interop_padded`."""
         from hepdata.loader.interop_padded import export_padded
 
         return export_padded(self, Path(path), max_points, scaled=scaled, progress=progress)
@@ -207,20 +210,20 @@ class Split:
     def _reader(self, shard: int) -> ShardReader:
         with self._lock:
             if os.getpid() != self._process:
-                # HDF5 files that were open before a fork cannot be used after it.
+                # HDF5 files that were opened before a fork cannot be used after it.
                 self._readers, self._process = OrderedDict(), os.getpid()
             if shard not in self._readers:
                 self._readers[shard] = open_shard(self.place, self.manifest, self.shards[shard])
                 if len(self._readers) > MAX_OPEN_SHARDS:
-                    # Not closed by hand: another thread may be reading; the last reference closes the file.
+                    # Not closed here: another thread may be reading. The last reference closes the file.
                     self._readers.popitem(last=False)
             self._readers.move_to_end(shard)
             return self._readers[shard]
 
-    def __getstate__(self) -> tuple[Place, Manifest, str]:
+    def __getstate__(self) -> tuple[DatasetLocation, Manifest, str]:
         return self.place, self.manifest, self.name
 
-    def __setstate__(self, state: tuple[Place, Manifest, str]) -> None:
+    def __setstate__(self, state: tuple[DatasetLocation, Manifest, str]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     def __repr__(self) -> str:
@@ -239,7 +242,7 @@ _splits: weakref.WeakSet[Split] = weakref.WeakSet()
 
 
 def _renew_locks() -> None:
-    """A forked process has no thread that would release what another thread of its parent held."""
+    """Replace locks after a fork: a lock held by another thread would never be released in the child."""
     for split in _splits:
         split._lock = Lock()
 

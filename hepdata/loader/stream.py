@@ -1,7 +1,7 @@
 """Batches in the order of a plan, read ahead by threads.
 
-Threads, not processes: decompression, checksums and copies all release the interpreter, so that threads read
-in parallel and hand tensors over without copying them through shared memory.
+Threads, not processes: decompression, checksums and copies release the GIL, so that threads read in parallel
+and pass on tensors without copying them through shared memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hepdata.errors import InputError
 from hepdata.loader.batch import Batch
 from hepdata.loader.collate import BatchLayout, collate
-from hepdata.loader.plan import EpochPlan
+from hepdata.loader.epoch_plan import EpochPlan
 
 if TYPE_CHECKING:
     from hepdata.loader.split import Split
@@ -31,21 +31,22 @@ class Loader:
     The arguments of `Split.loader`:
         batch_size: Clouds per batch (and rank).
         workers: Threads that read ahead; with 0, one thread still reads while the caller works.
-        shuffle: Another order every epoch; without it, stored order.
+        shuffle: Whether every epoch has another order; otherwise the stored order.
         seed: Of the shuffling.
         features: Inputs of the feature matrix, in this order: names of columns, mappings such as
             `{"column": "phi", "scale": 0.318}`, or `ModelInput`s; the dataset's own list where not given.
             See `hepdata.inputs`.
         coords: Inputs of the coordinates, likewise.
-        select: Read only these columns: the batch carries them, and those of them that are stored features
-            make the feature matrix (unless `features` says otherwise).
+        select: Read only these columns. The feature matrix then has those of them that are stored features,
+            unless `features` is given.
         scaled: Whether features and coordinates are multiplied by the scales of their inputs.
         pairs: Whether pair lists are read.
         rank, world_size: Which part of the epoch this process gets. Over all ranks every cloud comes once,
             and all ranks have the same number of steps.
-        buffer: How far shuffling moves a cloud from its place in the shuffled order of shards.
+        buffer: How far shuffling moves a cloud in the shuffled order of shards.
         prefetch: Batches read ahead; 0 reads in the caller's thread.
-        pin_memory: Whether batches lie in page-locked memory, where there is a GPU.
+        pin_memory: Whether batches are in page-locked memory, if there is a GPU.
+        batch_points: Points per batch and rank, instead of `batch_size`: as many clouds as fit, at least one.
 
     At most `prefetch + max(workers, 1) + 1` batches are in memory at a time.
     """
@@ -71,7 +72,7 @@ class Loader:
         self._done = 0  # batches handed out in this epoch
 
     def __len__(self) -> int:
-        return self.plan.n_steps()
+        return self.plan.n_steps(self.epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next iteration; a resumed position within the same epoch is kept."""
@@ -81,16 +82,16 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         epoch = self.epoch
         self._done, self._first_step = self._first_step, 0
-        steps = self.plan.batches(epoch)[self._done :]
-        for batch in self._ahead(steps):
+        steps = self.plan.batches(epoch)
+        for batch in self._ahead(steps[self._done :]):
             self._done += 1
-            if self._done == len(self):
-                # Before the last batch is handed out: a state saved after it begins the next epoch.
+            if self._done == len(steps):
+                # Set before the last batch is returned: a state saved after it begins the next epoch.
                 self.epoch, self._done = epoch + 1, 0
             yield batch
 
     def state_dict(self) -> dict[str, object]:
-        """Where the epoch stands: `load_state_dict` continues with the same clouds in the same order."""
+        """The position in the epoch: `load_state_dict` continues with the same clouds in the same order."""
         return {"epoch": self.epoch, "step": self._done, **self._identity()}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
@@ -125,7 +126,7 @@ class Loader:
         waiting: deque[Future[Batch]] = deque()
         todo = iter(steps)
         pool = ThreadPoolExecutor(n_threads, thread_name_prefix="hepdata-loader")
-        # Held here: when the interpreter ends, it empties modules before it closes an iteration left open.
+        # A local reference: at exit the interpreter clears modules before it closes open generators.
         is_ending = sys.is_finalizing
         try:
             while True:
@@ -144,6 +145,7 @@ class Loader:
             "fingerprint": self.split.manifest.fingerprint,
             "split": self.split.name,
             "batch_size": plan.batch_size,
+            "batch_points": plan.batch_points,
             "shuffle": plan.shuffle,
             "seed": plan.seed,
             "buffer": plan.buffer,
@@ -155,7 +157,7 @@ class Loader:
 def _submit(
     pool: ThreadPoolExecutor, read: Callable[[NDArray[np.int64]], Batch], step: NDArray[np.int64]
 ) -> Future[Batch]:
-    """Let the pool read, or read here and now where the interpreter is ending and starts no more threads."""
+    """Submit a read to the pool; at exit, when no threads can be started, read in this thread."""
     try:
         return pool.submit(read, step)
     except RuntimeError:

@@ -31,7 +31,7 @@ def pair_groups(group: NDArray[np.int64], is_paired: NDArray[np.bool_]) -> PairL
     order = member[np.argsort(group[member], kind="stable")]  # groups one after the other, ascending inside
     start = np.flatnonzero(np.r_[True, group[order][1:] != group[order][:-1]]) if len(order) else order
     size = np.diff(np.r_[start, len(order)])
-    # Point at place p of `order` is paired with the whole group; the pair with itself is taken out below.
+    # Every point is paired with its whole group; the pair with itself is removed below.
     row_size = np.repeat(size, size)
     row_start = np.repeat(start, size)
     anchor = np.repeat(order, row_size)

@@ -2,9 +2,9 @@
 
 In: points in the plane, or on a cylinder, with a group each; out: for every point its K nearest points of
 other groups, as a pair list. Points are taken in blocks that are compact in the plane; one bound on the
-search radius holds for a whole block (triangle inequality from its centre), so that the work is a few
-operations on small dense tables instead of a walk through a tree for every point. The tables are float32;
-rows in which rounding could decide are done again in float64.
+search radius holds for a whole block (triangle inequality from its centre). The work is then a few operations
+on small dense tables instead of a tree search for every point. The tables are float32; rows in which rounding
+could change the result are computed again in float64.
 Axes: N points, B points of a block, M candidates of a block.
 """
 
@@ -21,7 +21,7 @@ from hepdata.pairs.csr import pack_rows
 
 BLOCK = 32
 LARGE_GROUP = 64
-# Distances closer than this count as equal and the lower index wins, so that rounding never decides.
+# Distances that differ by less are equal, and the lower index wins: rounding must not decide.
 TIE = 1e-12
 
 
@@ -39,10 +39,10 @@ def find_nearest_others(
     Args:
         eta: (N,) first coordinate.
         phi: (N,) second coordinate, an angle where `is_periodic`.
-        group: (N,) points of the same group are no neighbours of each other.
+        group: (N,) points of the same group are not neighbours of each other.
         n_nearest: K.
         is_periodic: Whether φ wraps around.
-        radius: How far a neighbour may be.
+        radius: Largest distance of a neighbour.
     """
     n_points = len(group)
     if not n_points:
@@ -97,13 +97,13 @@ class _Blocks:
         self.y_centre, self.y_half = _middle(y, starts)
         self.reach = np.hypot(self.x_half, self.y_half)
         self.bound = self._bound_distances(size)
-        # Tables of distances are made in place: fresh memory for each costs more than the arithmetic.
+        # The tables are reused: allocating them for every block takes longer than the arithmetic.
         self._tables = np.empty((2, 0), dtype=np.float32)
 
     def _bound_distances(self, size: NDArray[np.int64]) -> NDArray[np.float64]:
-        """For every block a distance from its centre within which there are K + 1 others, whoever asks.
+        """For every block a distance from its centre within which every point has at least K + 1 others.
 
-        Points of large groups (noise) do not count: they are others to some who ask, and not to many.
+        Points of large groups (noise) are not counted: they are no neighbours of many of the points.
         """
         is_small = size <= LARGE_GROUP
         is_counted = is_small[self.group]
@@ -123,17 +123,18 @@ class _Blocks:
         """The neighbours of the points of one block.
 
         Returns:
-            (B, M) who is a neighbour, (M,) the candidates as places along the curve, ascending, and (B,) how
-            many neighbours there are.
+            (B, M) which candidates are neighbours, (M,) positions of the candidates along the curve,
+            ascending, and (B,) number of neighbours.
         """
         rows = np.arange(block * BLOCK, min((block + 1) * BLOCK, len(self.x)))
         reach = self.reach[block]
-        # From a point of the block, all it can want is this far; from the centre, at most one reach farther.
+        # All neighbours of a point are within `search` of it, hence within `search + reach` of the centre.
         search = min(self.bound[block] + reach, radius)
         candidates, x, y = self._find_candidates(block, search + reach + TIE)
         squared, scratch = self._square_distances(block, rows, x, y, wraps=search + 2 * reach >= np.pi)
         np.copyto(squared, np.inf, where=self.group[rows, None] == self.group[candidates])
-        # What rounding to float32 can do to a distance: 3 × 2⁻²⁴ of the largest coordinate, with a margin.
+        # Bound on the rounding error of a float32 distance: 3 × 2⁻²⁴ of the largest coordinate, with a
+        # margin.
         error = 1e-6 * (max(np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0)) + reach)
         is_near, n_near, is_unsure = _take_nearest(squared, scratch, self.n_nearest, radius, error)
         for row in np.flatnonzero(is_unsure):
@@ -150,7 +151,7 @@ class _Blocks:
         *,
         wraps: bool,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """(B, M) in float32, relative to the block's centre, which keeps them precise; and a spare table."""
+        """(B, M) float32, relative to the block's centre for precision; and a second table as workspace."""
         squared, step = self._take_tables((len(rows), len(x)))
         x_row = (self.x[rows] - self.x_centre[block]).astype(np.float32)
         y_row = (self.y[rows] - self.y_centre[block]).astype(np.float32)
@@ -164,7 +165,7 @@ class _Blocks:
         return squared, step
 
     def _select_exactly(self, row: int, candidates: NDArray[np.int64], radius: float) -> NDArray[np.bool_]:
-        """The neighbours of one point in float64; of equally distant ones, the lowest numbers."""
+        """The neighbours of one point in float64; ties go to the lowest indices."""
         step = self.y[candidates] - self.y[row]
         step = delta_phi(step, np.zeros(1)) if self.is_periodic else step
         distance = np.hypot(self.x[candidates] - self.x[row], step)
@@ -181,23 +182,23 @@ class _Blocks:
     def _find_candidates(
         self, block: int, distance: float
     ) -> tuple[NDArray[np.int64], NDArray[np.floating], NDArray[np.floating]]:
-        """Places of all points within a distance of the block's centre, and their steps from it."""
-        # Where the search stays on this side of ±π, the way round is the longer one for everybody.
+        """Positions of all points within a distance of the block's centre, and their offsets from it."""
+        # If the search does not cross ±π, no difference in φ needs to be wrapped.
         crosses = self.is_periodic and abs(self.y_centre[block]) + distance >= np.pi
         x_gap, y_gap = self._steps(self.x_centre, self.y_centre, block, crosses)
         x_gap = np.maximum(np.abs(x_gap) - self.x_half, 0.0)
         y_gap = np.maximum(np.abs(y_gap) - self.y_half, 0.0)
         near = np.flatnonzero(x_gap * x_gap + y_gap * y_gap <= distance * distance)
-        places = (near[:, None] * BLOCK + np.arange(BLOCK)).ravel()
-        places = places[: np.searchsorted(places, len(self.x))]
-        x, y = self._steps(self.x[places], self.y[places], block, crosses)
+        positions = (near[:, None] * BLOCK + np.arange(BLOCK)).ravel()
+        positions = positions[: np.searchsorted(positions, len(self.x))]
+        x, y = self._steps(self.x[positions], self.y[positions], block, crosses)
         is_inside = x * x + y * y <= distance * distance
-        return places[is_inside], x[is_inside], y[is_inside]
+        return positions[is_inside], x[is_inside], y[is_inside]
 
     def _steps(
         self, x: NDArray[np.floating], y: NDArray[np.floating], block: int, crosses: bool
     ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-        """The way from a block's centre to each point, the shorter way round where it may cross ±π."""
+        """Offsets of points from a block's centre, wrapped in φ if the search may cross ±π."""
         y_step = y - self.y_centre[block]
         return x - self.x_centre[block], delta_phi(y_step, np.zeros(1)) if crosses else y_step
 
@@ -208,7 +209,7 @@ class _Blocks:
         return self._tables[0, :size].reshape(shape), self._tables[1, :size].reshape(shape)
 
     def _on_box(self, x: NDArray[np.floating], y: NDArray[np.floating]) -> NDArray[np.float64]:
-        """(points, 2), the angle brought to [0, 2π) as the periodic tree wants it."""
+        """(points, 2), with the angle in [0, 2π) as the periodic tree requires."""
         if self.is_periodic:
             y = y + np.pi
             y = np.where((y >= 0) & (y < TWO_PI), y, 0.0)
@@ -218,7 +219,7 @@ class _Blocks:
 def _take_nearest(
     squared: NDArray[np.float32], scratch: NDArray[np.float32], n_nearest: int, radius: float, error: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
-    """(B, M) the nearest of every row, (B,) how many, and (B,) where rounding may have had a say."""
+    """(B, M) the nearest of every row, (B,) how many, and (B,) whether rounding may have mattered."""
     if squared.shape[1] > n_nearest:
         np.copyto(scratch, squared)
         scratch.partition(n_nearest - 1, axis=1)
@@ -249,7 +250,7 @@ def _middle(
 def _restore_order(
     counts: NDArray[np.int64], partners: NDArray[np.int32], order: NDArray[np.int64]
 ) -> PairList:
-    """Rows given along the curve, as rows in the order of the points, ascending."""
+    """Reorder rows from the order along the curve to the order of the points, ascending."""
     anchor = np.repeat(order, counts)
     by_row = np.lexsort((partners, anchor))
     restored = np.empty_like(counts)

@@ -1,4 +1,4 @@
-"""One look for every picture: figure size, ink, and how a figure becomes a file.
+"""Common style of all pictures: figure size, colours, and writing of files.
 
 Figures are made without pyplot, so that drawing needs no display and keeps no global state.
 """
@@ -21,7 +21,7 @@ ACCENT = "#00798c"
 
 
 class Picture(Figure):
-    """A figure that a notebook shows, although pyplot does not know of it."""
+    """A figure that is shown in notebooks without pyplot."""
 
     def _repr_png_(self) -> bytes:
         sink = io.BytesIO()
@@ -40,6 +40,17 @@ def new_figure(
         panel.spines[["top", "right"]].set_visible(False)
         panel.tick_params(colors=INK)
     return figure, list(panels)
+
+
+def new_figure_with_counts(n_panels: int) -> tuple[Figure, list[tuple[Axes, Axes]]]:
+    """An empty figure with panels side by side, each above a low one that shares its x axis."""
+    figure = Picture(figsize=(6.4 * n_panels, 5.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(2, n_panels, squeeze=False, sharex="col", height_ratios=(3, 1))
+    for panel in panels.ravel():
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(colors=INK)
+    return figure, list(zip(panels[0], panels[1], strict=True))
 
 
 def new_grid(
@@ -62,7 +73,7 @@ def new_grid(
 
 
 def share_view(panels: Sequence[Axes]) -> None:
-    """Give all panels the axis limits of the first, so that points can be compared by place."""
+    """Give all panels the axis limits of the first, so that positions can be compared."""
     for panel in panels[1:]:
         panel.set_xlim(panels[0].get_xlim())
         panel.set_ylim(panels[0].get_ylim())

@@ -24,7 +24,7 @@ from hepdata.pictures.histograms import Histogram, make_histogram, whole_edges
 from hepdata.progress import Progress, Silent
 from hepdata.schema import Schema
 
-# Numbers of things say nothing as a distribution.
+# Distributions of ids are meaningless.
 _IDS = frozenset({"hit_id", "index_in_source"})
 
 
@@ -93,7 +93,7 @@ def _draw_columns(
     for title, is_label in (("features", False), ("labels", True)):
         kind = [histogram for histogram in histograms if histogram.column.is_label == is_label]
         if kind:
-            # A label by group would show the group again; noise has no particle whose values to show.
+            # Labels are not drawn by label; for noise they are undefined.
             shown = names if not is_label else names[1:] if is_grouped else ("all",)
             files.append(_draw_grid(kind, shown, f"{title} · {note}", out / f"{title}.png"))
     return files
@@ -105,7 +105,7 @@ def _make_folder(out: Path) -> None:
     except OSError as error:
         raise InputError(
             out,
-            found=f"a place where no folder can be made ({error.strerror})",
+            found=f"a path where no folder can be created ({error.strerror})",
             expected="a folder for the pictures",
             remedy="choose another `out`",
         ) from error
@@ -117,7 +117,7 @@ def _group_names(dataset: Dataset) -> tuple[str, ...]:
 
 
 def _label_of(schema: Schema) -> str | None:
-    """The stored label by which points are told apart."""
+    """The stored label that distinguishes points."""
     label = schema.target.label if schema.target is not None else ""
     return label if schema.has_column(label) else None
 

@@ -107,7 +107,7 @@ def draw_pileup(
     aside = np.isnan(highlight)
     area = np.clip(12.0 * pt, 6, 220)
     panel.scatter(eta[aside], phi[aside], s=5, color=FAINT, linewidths=0, rasterized=True)
-    # The highlighted points last, so that the crowd does not cover them.
+    # Highlighted points are drawn last, on top of the others.
     order = np.flatnonzero(~aside)[np.argsort(highlight[~aside], kind="stable")]
     points = panel.scatter(
         eta[order],

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepdata.schema import Column
-from hepdata.storage.statistics import ColumnStatistics
+from hepdata.storage.dataset.statistics import ColumnStatistics
 
 _MOST_BARS = 40
 _N_BINS = 60

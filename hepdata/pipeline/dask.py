@@ -1,6 +1,6 @@
-"""The same build on a Dask cluster, for Slurm, HTCondor and Kubernetes.
+"""Builds on a Dask cluster, for Slurm, HTCondor and Kubernetes.
 
-In: shard jobs; out: their notes. A shard whose worker dies is given to another one by the scheduler.
+In: shard jobs; out: their notes. If a worker dies, the scheduler gives its shard to another one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hepdata.errors import HeptError, InputError, JobError, missing_extra
-from hepdata.pipeline.event import EventSource
+from hepdata.pipeline.event_source import EventSource
 from hepdata.pipeline.shard import ShardJob, ShardNote, build_shard
 
 
@@ -18,7 +18,7 @@ class DaskCluster:
     """Workers of a Dask cluster.
 
     Args:
-        workers: Processes of the cluster that is started where no scheduler is given.
+        workers: Processes of the cluster that is started if no scheduler is given.
         scheduler: Address of a running scheduler, e.g. "tcp://node1:8786", or the path of its scheduler file.
     """
 
@@ -33,7 +33,7 @@ class DaskCluster:
 
         Raises:
             InputError: Dask is not installed, or no scheduler answers.
-            JobError: A shard killed worker after worker, or the scheduler went away.
+            JobError: Workers do not start, a shard killed several workers, or the scheduler does not answer.
         """
         try:
             from distributed import as_completed
@@ -41,8 +41,9 @@ class DaskCluster:
             raise missing_extra("distributed", "dask") from error
         client, cluster = self._connect()
         try:
-            scattered = client.scatter(source, broadcast=True, hash=False)
-            waiting = {client.submit(build_shard, scattered, job, pure=False): job for job in jobs}
+            # Not scattered: scattered data is lost with its worker, and scattering to a dying one hangs.
+            held = client.submit(_hold, source, pure=False)
+            waiting = {client.submit(build_shard, held, job, pure=False): job for job in jobs}
             for future in as_completed(list(waiting)):  # type: ignore[no-untyped-call]
                 note = _result(future, waiting[future])
                 tick(len(waiting[future].plan.events))
@@ -56,13 +57,21 @@ class DaskCluster:
         from distributed import Client, LocalCluster
 
         if self.scheduler is None:
-            cluster = LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=":0"
-            )
-            return Client(cluster), cluster  # type: ignore[no-untyped-call]
+            try:
+                cluster = LocalCluster(  # type: ignore[no-untyped-call]
+                    n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+                )
+                return Client(cluster), cluster  # type: ignore[no-untyped-call]
+            except (RuntimeError, OSError) as error:
+                raise JobError(
+                    "Dask",
+                    found=f"workers that did not start ({error})",
+                    expected="processes that live, and ports of this machine that they can open",
+                    remedy="look at the memory, give fewer `workers`, or run the same command again",
+                ) from error
         try:
             if self.scheduler.endswith(".json"):
-                # Dask itself would wait without end for a file that is not there.
+                # Dask would wait forever for a missing file.
                 Path(self.scheduler).stat()
                 return Client(scheduler_file=self.scheduler, timeout=5), None  # type: ignore[no-untyped-call]
             return Client(self.scheduler, timeout=5), None  # type: ignore[no-untyped-call]
@@ -71,8 +80,13 @@ class DaskCluster:
                 "`scheduler`",
                 found=f"no answer from {self.scheduler!r}",
                 expected="the address of a running Dask scheduler, like tcp://host:8786",
-                remedy="start one with `dask scheduler`, or leave the option out for one on this machine",
+                remedy="start one with `dask scheduler`, or omit `scheduler` to start one on this machine",
             ) from error
+
+
+def _hold(source: EventSource) -> EventSource:
+    """Have the source on the cluster as the result of a task, which is made again where a worker dies."""
+    return source
 
 
 def _result(future: Any, job: ShardJob) -> ShardNote:
@@ -88,7 +102,7 @@ def _result(future: Any, job: ShardJob) -> ShardNote:
             raise
         raise JobError(
             job.staging / job.plan.name,
-            found=f"a Dask cluster that gave up on it ({type(error).__name__})",
+            found=f"a Dask cluster that failed to build it ({type(error).__name__})",
             expected="workers that live long enough to write a shard",
             remedy="look at the workers' memory and logs, then run the same command again: it continues",
         ) from error

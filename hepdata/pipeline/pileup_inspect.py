@@ -1,4 +1,4 @@
-"""What a Delphes file offers for a pileup dataset: branches, presets that fit, labels, one event's counts."""
+"""What a Delphes file contains for a pileup dataset: branches, presets, labels, counts of one event."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FitReport:
         reason: Why it does not fit, "" where it does.
         leaves: What is read, by branch.
         computed: Quantities that no leaf has and that are computed.
-        labels: Rule by branch, None where there is none.
+        labels: Rule of every branch; None if it has none.
         label_reason: Why a training dataset cannot be made, "" where it can.
     """
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,19 +12,19 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError, JobError
-from hepdata.pipeline.event import CloudSource
-from hepdata.pipeline.split import ShardPlan
-from hepdata.storage.atomic import sync_file, write_atomically
-from hepdata.storage.manifest import ShardRecord, SkippedEvent
-from hepdata.storage.parquet import write_shard
+from hepdata.pipeline.event_source import EventSource
+from hepdata.pipeline.split_rule import ShardPlan
+from hepdata.storage.atomic import write_atomically
+from hepdata.storage.dataset.manifest import ShardRecord, SkippedEvent
+from hepdata.storage.parquet.writer import write_shard
 
 OnError = Literal["stop", "skip"]
-# The reason of an event that is left out without being anybody's fault.
+# The recorded reason for an event that is left out without an error.
 NO_POINTS = "no points"
 
 
 class ShardNote(BaseModel):
-    """What is known of a finished shard; lies beside it until the dataset is finished."""
+    """What is known of a finished shard; stored next to it until the dataset is finished."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -36,46 +35,24 @@ class ShardNote(BaseModel):
 
 @dataclass(frozen=True)
 class ShardJob:
-    """Everything that a worker needs to write one shard, but for the source."""
+    """Everything that a worker needs to write one shard, except the source."""
 
     plan: ShardPlan
     staging: Path
     on_error: OnError
 
 
-def bring_to_disk(shard: Path) -> None:
-    """Wait until a finished shard is on the disk.
-
-    One that the disk refuses is removed: the system's memory may go on showing the bytes that were to be
-    written, and a later run would believe them.
-
-    Raises:
-        JobError: The bytes cannot be written.
-    """
-    try:
-        sync_file(shard)
-    except JobError:
-        with suppress(OSError):
-            shard.unlink()
-        raise
-
-
 def build_shard(
-    source: CloudSource,
-    job: ShardJob,
-    tick: Callable[[], None] = lambda: None,
-    sync: Callable[[Path], object] = bring_to_disk,
+    source: EventSource, job: ShardJob, tick: Callable[[int], object] = lambda _: None
 ) -> ShardNote:
     """Write one shard and its note.
 
-    The file has a name of its own until it is whole: a worker that everybody believes dead may still be
-    writing the same shard.
+    The temporary file has a unique name: a worker that Dask considers dead may still write the same shard.
 
     Args:
         source: Where clouds come from.
         job: What to write, and where.
         tick: Called after every event.
-        sync: What brings the finished shard to the disk, at once or later.
 
     Raises:
         InputError: An event cannot be used and `on_error` is "stop".
@@ -96,7 +73,6 @@ def build_shard(
             job.staging / name,
             _iterate_clouds(source, job, skipped, dropped, tick),
             source.schema,
-            is_synced=False,
             has_rivals=True,
         )
     except MemoryError as error:
@@ -106,43 +82,32 @@ def build_shard(
             expected="memory for one event per worker",
             remedy="give fewer `workers` and do the same again: it continues where it stopped",
         ) from error
-    sync(job.staging / name)
     note = ShardNote(record=record, skipped=tuple(skipped), n_dropped=sum(dropped))
-    # A note is believed only if its shard has the checksum: a power cut costs the work on a few shards.
+    # Not synced: a note is used only if its shard has the checksum. A power cut costs a few shards at most.
     with write_atomically(_note_path(job), sync_content=False, sync_name=False) as file:
         file.write(note.model_dump_json().encode())
     return note
 
 
 def read_note(job: ShardJob) -> ShardNote | None:
-    """The note of a shard that an earlier run has finished, None where there is none to rely on.
-
-    Raises:
-        JobError: The shard is there, but the disk refuses it.
-    """
-    shard = job.staging / job.plan.name
+    """The note that an earlier run left; None if it is missing or does not fit its shard."""
     try:
         note = ShardNote.model_validate_json(_note_path(job).read_bytes())
-        with shard.open("rb") as file:
+        with (job.staging / job.plan.name).open("rb") as file:
             is_whole = hashlib.file_digest(file, "sha256").hexdigest() == note.record.sha256
     except (OSError, ValidationError):
         return None
-    # Skipped under on_error='skip', but now asked to stop: look at the event again.
-    if job.on_error == "stop" and any(entry.reason != NO_POINTS for entry in note.skipped):
-        return None
-    if not is_whole:
-        return None
-    # The run that wrote it may have ended before it was on the disk.
-    bring_to_disk(shard)
-    return note
+    # Skipped under on_error='skip', but now asked to stop: read the event again.
+    is_refused = job.on_error == "stop" and any(entry.reason != NO_POINTS for entry in note.skipped)
+    return note if is_whole and not is_refused else None
 
 
 def _iterate_clouds(
-    source: CloudSource,
+    source: EventSource,
     job: ShardJob,
     skipped: list[SkippedEvent],
     dropped: list[int],
-    tick: Callable[[], None],
+    tick: Callable[[int], object],
 ) -> Iterator[PointCloud]:
     for event, result in source.read_clouds(job.plan.events):
         if isinstance(result, HeptError):
@@ -155,7 +120,7 @@ def _iterate_clouds(
             dropped.append(sum(cloud.n_dropped for cloud in result))
             yield from result
         del result
-        tick()
+        tick(1)
 
 
 def _note_path(job: ShardJob) -> Path:

@@ -1,42 +1,36 @@
-"""The folder beside the output in which a build grows: `OUT.partial`.
+"""The staging folder of a build, `OUT.partial`, next to the output.
 
-It remembers which build it belongs to, so that only the same command can continue it.
+It stores the fingerprint of the build, so that only the same command can continue it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hepdata.errors import HeptError, InputError
 from hepdata.storage.atomic import disk_errors
-from hepdata.storage.manifest import MANIFEST_NAME, Manifest
-from hepdata.storage.own_files import MARK, check_own, mark_folder, read_mark, remove_own
+from hepdata.storage.dataset.manifest import Manifest
+from hepdata.storage.dataset.names import MANIFEST_NAME, MARK
+from hepdata.storage.dataset.own_files import check_own, mark_folder, read_mark, remove_own
 
 
 def staging_of(out: Path) -> Path:
-    """Where the build of `out` grows."""
+    """The staging folder of `out`."""
     return out.with_name(f"{out.name}.partial")
 
 
-def fingerprint(content: Mapping[str, object]) -> str:
-    """SHA-256 of everything that decides a dataset's bytes."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def finished_build(out: Path, print_of_build: str) -> Manifest | None:
-    """The manifest of `out` where it is the finished result of the same build.
+def finished_build(out: Path, fingerprint: str) -> Manifest | None:
+    """The manifest of `out` if it is the finished result of the same build.
 
     Raises:
-        InputError: A dataset of another build is there.
+        InputError: `out` is a dataset of another build.
     """
     if not (out / MANIFEST_NAME).is_file():
         return None
     manifest = Manifest.read(out)
-    if manifest.configuration.get("fingerprint") != print_of_build:
+    if manifest.configuration.get("fingerprint") != fingerprint:
         raise InputError(
             out,
             found="a dataset that was built from other files or with another configuration",
@@ -46,59 +40,45 @@ def finished_build(out: Path, print_of_build: str) -> Manifest | None:
     return manifest
 
 
-def open_staging(staging: Path, print_of_build: str | None, *, is_discarded: bool = False) -> None:
-    """Make the staging folder, or take up the one that an earlier run of the same build has left.
-
-    Args:
-        staging: The folder.
-        print_of_build: Which build it belongs to; None makes a folder that is to be signed later.
-        is_discarded: Whether an unfinished build of another configuration is removed.
-
-    Raises:
-        InputError: The folder belongs to another build, or is not ours.
-        JobError: The disk refuses.
-    """
-    if print_of_build is not None and (staging.exists() or staging.is_symlink()):
-        _take_up(staging, print_of_build, is_discarded)
-    with disk_errors(staging):
-        staging.mkdir(exist_ok=print_of_build is not None)
-    mark_folder(staging, print_of_build)
-
-
 @contextmanager
-def staged(staging: Path, print_of_build: str | None = None, *, is_discarded: bool = False) -> Iterator[None]:
-    """Hold the staging folder open; after a failure it stays where it has a finished shard to continue from.
+def staged(staging: Path, fingerprint: str, *, is_discarded: bool = False) -> Iterator[None]:
+    """Make the staging folder, or continue with the one that an earlier run of the same build has left.
+
+    After a failure it is kept if it holds a finished shard to continue from.
 
     Args:
         staging: The folder.
-        print_of_build: Which build it belongs to; None for a folder that must be new and is signed later.
+        fingerprint: Of the build that it belongs to.
         is_discarded: Whether an unfinished build of another configuration is removed.
 
     Raises:
-        InputError: The folder belongs to another build, or is not ours.
+        InputError: The folder belongs to another build, or was not made by a build.
         JobError: The disk refuses.
     """
-    open_staging(staging, print_of_build, is_discarded=is_discarded)
+    if staging.exists() or staging.is_symlink():
+        _clean(staging, fingerprint, is_discarded)
+    with disk_errors(staging):
+        staging.mkdir(exist_ok=True)
+    mark_folder(staging, fingerprint)
     try:
         yield
     except HeptError:
-        has_shards = any(path.name != MARK for path in staging.glob("*.json"))
-        if staging.exists() and not (has_shards and read_mark(staging)):
+        if staging.exists() and all(path.name == MARK for path in staging.glob("*.json")):
             with suppress(HeptError):
                 remove_own(staging)
         raise
 
 
-def _take_up(staging: Path, print_of_build: str, is_discarded: bool) -> None:
-    """Leave only what the build can continue from."""
+def _clean(staging: Path, fingerprint: str, is_discarded: bool) -> None:
+    """Remove what the build cannot continue from."""
     check_own(staging)
     owner = read_mark(staging)
-    if owner == print_of_build:
+    if owner == fingerprint:
         with disk_errors(staging):
             for left in staging.glob(".*"):
                 left.unlink()
     elif owner is None or is_discarded:
-        # Without an owner: killed before it was signed. Nothing in it can be relied on.
+        # Without an owner: killed before the folder was marked.
         remove_own(staging)
     else:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What to make of TrackML events: a preset and single changes enter, a configuration leaves."""
+"""The configuration of a tracking build: a preset with changes of single settings."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import Literal
 
-from hepdata.errors import InputError, nearest_name
+from hepdata.errors import InputError, find_preset
 from hepdata.features.sectors import Sectors
 from hepdata.features.tracking import CloudChoice
-from hepdata.pipeline.tracking import TRACKING_PRESETS, PairChoice, PairDefinition, TrackingConfig
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, PairChoice, PairDefinition, TrackingConfig
 
 
 def choose_tracking(
@@ -17,8 +17,7 @@ def choose_tracking(
     *,
     layers: Literal["pixel", "all"] | None = None,
     noise: bool | None = None,
-    pt_threshold: float | None = None,
-    pt_cut: bool = False,
+    min_pt: float | None = None,
     sectors: int | None = None,
     sector_overlap: float | None = None,
     pairs: PairDefinition | None = None,
@@ -26,33 +25,24 @@ def choose_tracking(
     radius: float | None = None,
     cell_features: bool = True,
 ) -> TrackingConfig:
-    """A preset with single settings replaced, None meaning: as in the preset.
+    """A preset with single settings replaced; None keeps that of the preset.
 
     See `hepdata.build_tracking` for the arguments.
 
     Raises:
         InputError: No such preset, or a value that does not fit.
     """
-    if preset not in TRACKING_PRESETS:
-        raise InputError(
-            "`preset`",
-            found=repr(preset),
-            expected="a preset of the build",
-            remedy=nearest_name(preset, list(TRACKING_PRESETS)),
-        )
-    config = TRACKING_PRESETS[preset]
-    pt_threshold = config.pt_threshold if pt_threshold is None else pt_threshold
+    config = find_preset(TRACKING_PRESETS, preset)
     return TrackingConfig(
         clouds=replace(
             config.clouds,
             layers=layers or config.clouds.layers,
             keep_noise=config.clouds.keep_noise if noise is None else noise,
-            min_pt=pt_threshold if pt_cut else None,
+            min_pt=config.clouds.min_pt if min_pt is None else min_pt,
             has_cell_features=cell_features,
             sectors=_choose_sectors(config.clouds, sectors, sector_overlap),
         ),
         pairs=_choose_pairs(config.pairs, pairs, negatives, radius),
-        pt_threshold=pt_threshold,
     )
 
 
@@ -63,7 +53,7 @@ def _choose_sectors(choice: CloudChoice, n_sectors: int | None, overlap: float |
             raise InputError(
                 "`sectors`",
                 found="2",
-                expected="1 or at least 3: half circles have no edges with a slope",
+                expected="1 or at least 3: the edges of half circles have no slope",
                 remedy="give another number of sectors",
             )
         # The published edges belong to the published ten sectors; any other number gets exact ones.
@@ -74,7 +64,7 @@ def _choose_sectors(choice: CloudChoice, n_sectors: int | None, overlap: float |
                 "`sector_overlap`",
                 found=str(overlap),
                 expected="a factor from 1 (no overlap) to 10",
-                remedy="give such a factor",
+                remedy="give a factor in this range",
             )
         sectors = replace(sectors, overlap=overlap)
     return sectors
@@ -92,7 +82,7 @@ def _choose_pairs(
             "`radius`",
             found=f"{radius} with `pairs={definition!r}`",
             expected="a positive number, with `pairs='published'`",
-            remedy="leave it out: the paper's negatives are the nearest, however far",
+            remedy="omit it: the paper's negatives are the nearest points at any distance",
         )
     return PairChoice(
         definition, n_negatives or choice.n_negatives, choice.radius if radius is None else radius
@@ -100,7 +90,7 @@ def _choose_pairs(
 
 
 def parse_events(events: str | range | None) -> tuple[int | None, int | None]:
-    """First and last event id of a range, None where it is open.
+    """First and last event id of a range; None where it is open.
 
     Raises:
         InputError: Not a range of event ids.
@@ -123,24 +113,24 @@ def parse_events(events: str | range | None) -> tuple[int | None, int | None]:
     return first, int(match[2]) if match[2] else None
 
 
-def check_truth(config: TrackingConfig, pairs: str | None, noise: bool | None, pt_cut: bool) -> None:
-    """See that nothing was asked for which events without truth cannot give.
+def check_truth(config: TrackingConfig, pairs: str | None, noise: bool | None, min_pt: float | None) -> None:
+    """Check that nothing was requested that needs truth, if the events have none.
 
     Raises:
-        InputError: Something was.
+        InputError: Such a request.
     """
     if config.clouds.is_labelled:
         return
     wants = {
         f"`pairs={pairs!r}`": pairs in ("paper", "published"),
         "`noise=False`": noise is False,
-        "`pt_cut=True`": pt_cut,
+        f"`min_pt={min_pt}`": min_pt is not None,
     }
     asked = [name for name, is_asked in wants.items() if is_asked]
     if asked:
         raise InputError(
             asked[0],
             found="events without truth",
-            expected="truth and particles files, which say what belongs together",
+            expected="truth and particles files",
             remedy=f"leave {asked[0]} out to build an unlabelled dataset",
         )

@@ -1,1 +1,1 @@
-"""Raw files to events: one module per format; nothing downstream is known here."""
+"""Raw files to events: `trackml*` for TrackML, `delphes*` for Delphes, `pyg_files` for torch_geometric."""

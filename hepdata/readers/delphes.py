@@ -1,6 +1,6 @@
-"""Delphes ROOT files from outside: a location in, its tree and what the tree says of itself out.
+"""Open Delphes ROOT files: a location in, its tree and a survey of the tree out.
 
-Only the modules named after Delphes know uproot.
+Only the modules named after Delphes import uproot.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TREE = "Delphes"
 
 @dataclass(frozen=True)
 class TreeSurvey:
-    """What a file says of itself before any event is read.
+    """Properties of a file that are known before any event is read.
 
     Attributes:
         location: Path or URL.
@@ -50,8 +50,8 @@ _kept = threading.local()
 def open_tree(location: str) -> Iterator[Any]:
     """The newest `Delphes` tree of a file.
 
-    The file that a thread used last stays open: a tree of a thousand branches takes longer to open than an
-    event to read.
+    The file that a thread used last stays open: opening a tree of a thousand branches takes longer than
+    reading an event.
 
     Raises:
         InputError: The file is missing, is not ROOT, is damaged, or has no such tree.
@@ -59,7 +59,7 @@ def open_tree(location: str) -> Iterator[Any]:
     # A forked process must not share the position in the file with its parent.
     key = (os.getpid(), location, version_of(location))
     if getattr(_kept, "key", None) != key:
-        close_tree()
+        _close_kept()
         file = _open_file(location)
         try:
             _check_whole(file, location)
@@ -71,20 +71,7 @@ def open_tree(location: str) -> Iterator[Any]:
     yield _kept.tree
 
 
-def release_tree() -> tuple[Any, ...]:
-    """Let go of the file that this thread keeps open, for another thread to adopt."""
-    state = tuple(getattr(_kept, name, None) for name in ("key", "tree", "file"))
-    _kept.key = _kept.tree = _kept.file = None
-    return state
-
-
-def adopt_tree(*state: Any) -> None:
-    """Keep open what another thread has released."""
-    _kept.key, _kept.tree, _kept.file = state
-
-
-def close_tree() -> None:
-    """Close the file that this thread keeps open."""
+def _close_kept() -> None:
     if getattr(_kept, "key", None) is not None and _kept.key[0] == os.getpid():
         _kept.file.close()
     _kept.key = _kept.tree = _kept.file = None
@@ -93,8 +80,8 @@ def close_tree() -> None:
 def _open_file(location: str) -> Any:
     _check_header(location)
     try:
-        # As a mapping, since a colon in a plain string would begin the name of an object. No cache of arrays:
-        # every range is read once, and memory is to follow the range.
+        # A mapping, because uproot reads a colon in a string as the start of an object's name. No cache of
+        # arrays: every range is read once.
         return uproot.open({location: None}, array_cache=None, **_choose_access(location))
     except OSError as error:
         if is_url(location) and not str(error).startswith("expected Chunk"):
@@ -105,14 +92,14 @@ def _open_file(location: str) -> Any:
 
 
 def _choose_access(location: str) -> dict[str, Any]:
-    """Plain reads for a file of this machine: uproot sends them through three threads otherwise."""
+    """Plain reads for local files: by default uproot reads them with three threads."""
     if is_url(location):
         return {}
     return {"handler": uproot.source.file.MultithreadedFileSource, "use_threads": False}
 
 
 def _check_header(location: str) -> None:
-    """Refuse a local file that is empty, cut or something else: uproot's own words for it are of no help."""
+    """Refuse a local file that is empty, truncated or not ROOT: uproot's messages for these are unclear."""
     if is_url(location):
         return
     path = Path(location)
@@ -152,7 +139,7 @@ def _check_header(location: str) -> None:
 
 
 def _check_whole(file: Any, location: str) -> None:
-    """Compare the size with the one that the file's own header gives: a cut file may open and fail later."""
+    """Compare the size with that in the file's header: a truncated file may open and fail later."""
     expected, found = int(file.file.fEND), int(file.file.source.num_bytes)
     if found < expected:
         raise _incomplete(location, f"a truncated file ({found:,} of {expected:,} bytes)")
@@ -160,7 +147,7 @@ def _check_whole(file: Any, location: str) -> None:
 
 def _incomplete(location: str, found: str) -> InputError:
     return InputError(
-        location, found=found, expected="a complete Delphes ROOT file", remedy="copy or make the file again"
+        location, found=found, expected="a complete Delphes ROOT file", remedy="copy or create the file again"
     )
 
 
@@ -188,13 +175,13 @@ def _find_tree(file: Any, location: str) -> Any:
 
 
 def unreadable(location: str, error: Exception) -> InputError:
-    """The error for bytes that uproot cannot make sense of."""
+    """The error for bytes that uproot cannot read."""
     text = " ".join(str(error).split())
     return InputError(
         location,
         found=f"a file that does not read as ROOT ({type(error).__name__}: {text[:120]})",
         expected="a complete Delphes ROOT file",
-        remedy="copy or make the file again",
+        remedy="copy or create the file again",
     )
 
 

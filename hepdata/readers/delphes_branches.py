@@ -18,7 +18,7 @@ from hepdata.errors import InputError
 Quantity = Literal["pt", "eta", "phi", "charge", "pid", "energy", "px", "py", "rapidity", "mass"]
 LabelRule = Literal["IsPU", "HardEnergyFraction", "TRef"]
 
-# Leaf names of the Delphes classes; a tower has no PT, its ET takes the place.
+# Leaf names of the Delphes classes; a tower has ET instead of PT.
 LEAVES: dict[Quantity, tuple[str, ...]] = {
     "pt": ("PT", "ET"),
     "eta": ("Eta",),
@@ -49,9 +49,9 @@ class Collection:
     Attributes:
         branch: Branch name.
         leaves: Quantity to leaf name; what is missing is computed.
-        pid: PDG code of all its particles, where no leaf says.
-        charge: Charge of all its particles, where no leaf says.
-        label: How a particle's collision is known, None where it is not.
+        pid: PDG code of all its particles, if there is no leaf for it.
+        charge: Charge of all its particles, if there is no leaf for it.
+        label: Rule that gives the collision of a particle; None if there is none.
     """
 
     branch: str
@@ -80,7 +80,7 @@ class BranchMap:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether every branch says where its particles come from."""
+        """Whether every branch has a label rule."""
         return all(collection.label is not None for collection in self.collections)
 
     def describe(self) -> dict[str, object]:
@@ -113,7 +113,7 @@ def map_collection(
 
 
 def check_map(branches: BranchMap, contents: Contents, where: object) -> None:
-    """Refuse a map that a tree cannot serve.
+    """Refuse a map that does not fit a tree.
 
     Raises:
         InputError: A branch or leaf is missing, or a quantity that cannot be computed.
@@ -172,7 +172,7 @@ def read_map(path: Path) -> BranchMap:
     """A map that a user wrote in YAML.
 
     Raises:
-        InputError: The file is missing, is not YAML, or does not say what a map says.
+        InputError: The file is missing, is not YAML, or is not a valid map.
     """
     try:
         content = _MapFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
@@ -180,8 +180,8 @@ def read_map(path: Path) -> BranchMap:
             raise ValueError("collections is empty")
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise _bad_map(path, f"{place or 'content'}: {first['msg']}") from error
+        path_in_file = ".".join(str(part) for part in first["loc"])
+        raise _bad_map(path, f"{path_in_file or 'content'}: {first['msg']}") from error
     except OSError as error:
         raise _bad_map(path, error.strerror or "a file that cannot be read") from error
     except (ValueError, yaml.YAMLError) as error:
@@ -207,5 +207,5 @@ def _bad_map(path: Path, found: str) -> InputError:
         found=found,
         expected="a YAML map: collections: [{branch: PF, label: IsPU, "
         "leaves: {pt: PT, eta: Eta, phi: Phi, charge: Charge, …}}]",
-        remedy="mend the map; `leaves` of hept-data inspect lists what there is",
+        remedy="correct the map; `leaves` of hept-data inspect lists all leaves",
     )

@@ -1,6 +1,6 @@
 """Particles of a range of events: leaves read, completed, labelled and merged, on one flat axis.
 
-Nothing is kept between calls, so that memory follows the range and not the file.
+Nothing is kept between calls: memory depends on the range, not on the file.
 
 Axes: V events of the range, P particles of all of them.
 """
@@ -32,7 +32,7 @@ class ParticleTable:
         first: Entry of the first event.
         offsets: (V + 1,) where each event begins on the particle axis.
         columns: One (P,) array per quantity: pt, eta, phi, px, py, energy, rapidity, charge, pid.
-        is_leading: (P,) whether from the leading collision, None where that was not asked for.
+        is_leading: (P,) whether from the leading collision; None if not requested.
         problems: Entries that cannot be used, and why.
     """
 
@@ -62,7 +62,7 @@ class ParticleTable:
         )
 
     def divide(self, n_particles: int) -> Iterator[ParticleTable]:
-        """The table in parts of whole events: as many as begin within `n_particles` of the part's start."""
+        """The table in parts of whole events with about `n_particles` particles each."""
         start = 0
         while start < len(self.offsets) - 1:
             stop = max(int(np.searchsorted(self.offsets, self.offsets[start] + n_particles)), start + 1)
@@ -80,7 +80,7 @@ def list_leaves(branches: BranchMap, *, labelled: bool) -> list[str]:
             leaves.append(LABEL_LEAVES[collection.label])
         names.update(dict.fromkeys(f"{collection.branch}.{leaf}" for leaf in leaves))
         if labelled and collection.label == "TRef":
-            # The flag is there in some files only; a name that a tree does not have is passed over.
+            # Only some files have the flag; uproot ignores names that a tree does not have.
             names |= dict.fromkeys(("Particle.fUniqueID", "Particle.IsPU"))
     return list(names)
 
@@ -132,7 +132,7 @@ def _align_lengths(
     where: str,
     problems: dict[int, HeptError],
 ) -> dict[str, Jagged]:
-    """The same leaves with the events taken out whose leaves have different lengths."""
+    """The leaves without the events whose leaves have different lengths."""
     names = [name for name in arrays if name.startswith(f"{collection.branch}.")]
     first = names[0]
     bad = np.zeros(len(arrays[first][0]) - 1, dtype=bool)
@@ -145,7 +145,7 @@ def _align_lengths(
                 f"{where}, entry {start + event}",
                 found=f"{lengths[event]} values of {name} for {expected[event]} of {first}",
                 expected="leaves of one length",
-                remedy="make the file again, or leave such events out with `on_error='skip'`",
+                remedy="create the file again, or skip such events with `on_error='skip'`",
             )
         bad |= lengths != expected
     if not bad.any():

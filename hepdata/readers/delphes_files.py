@@ -1,4 +1,4 @@
-"""The files that a user names: paths, globs, folders and URLs in, a list of single files out."""
+"""Find input files: paths, globs, folders and URLs in, a list of files out."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import fsspec
 from hepdata.errors import InputError, missing_extra
 
 _EXTRAS = {"root": ("fsspec-xrootd", "xrootd"), "http": ("aiohttp", "http"), "https": ("aiohttp", "http")}
-# XRootD's own patience with a server that is not there is ten minutes; what a user has set stays.
+# By default XRootD waits ten minutes for a server that does not answer; variables set by the user are kept.
 _XROOTD_PATIENCE = {"XRD_CONNECTIONWINDOW": "15", "XRD_CONNECTIONRETRY": "2"}  # seconds, attempts
 _CHUNK = 1 << 18
 
 
 def find_files(inputs: Sequence[str]) -> list[str]:
-    """Every file that the inputs stand for: as given, globs and folders in sorted order.
+    """All files that the inputs name, in the given order; globs and folders are sorted.
 
     Args:
         inputs: Paths, globs, folders (their `*.root`), or URLs of any kind that fsspec knows.
 
     Raises:
-        InputError: An input stands for nothing, a file is named twice, a URL needs a missing package.
+        InputError: An input matches no file, a file occurs twice, or a URL needs a missing package.
     """
     files = [file for entry in inputs for file in _expand(entry)]
     seen: set[str] = set()
@@ -37,24 +37,24 @@ def find_files(inputs: Sequence[str]) -> list[str]:
                 file,
                 found="the same file twice",
                 expected="every file once",
-                remedy="take one away: its events would land in more than one split",
+                remedy="remove one: its events would be in more than one split",
             )
         seen.add(key)
     return files
 
 
 def is_url(location: str) -> bool:
-    """Whether a location goes through fsspec instead of the operating system."""
+    """Whether a location is a URL, which is opened through fsspec."""
     return "://" in location or "::" in location
 
 
 def name_of(location: str) -> str:
-    """The file's own name, which does not change when it is moved."""
+    """The file's name without its folder."""
     return location.rstrip("/").rpartition("/")[2]
 
 
 def version_of(location: str) -> tuple[int, int] | None:
-    """Size and time of last change of a local file; None for a URL, or where there is none."""
+    """Size and modification time of a local file; None for a URL or a missing file."""
     if is_url(location):
         return None
     try:
@@ -73,7 +73,7 @@ def open_binary(location: str) -> Any:
 
 
 def size_of(location: str) -> int:
-    """Size of a file in bytes, 0 where a server does not tell."""
+    """Size of a file in bytes; 0 if its server does not report it."""
     if not is_url(location):
         return Path(location).stat().st_size
     _check_protocol(location)
@@ -82,10 +82,10 @@ def size_of(location: str) -> int:
 
 
 def checksum(location: str, advance: Callable[[int], None] | None = None) -> tuple[int, str]:
-    """Size in bytes and SHA-256 of a file; `advance` is told of every part of it."""
+    """Size in bytes and SHA-256 of a file; `advance` is called with the size of every chunk."""
     digest = hashlib.sha256()
     size = 0
-    # One buffer for all parts: fresh memory costs about as much as reading.
+    # One reused buffer: allocating memory takes about as long as reading.
     chunk = memoryview(bytearray(_CHUNK))
     with open_binary(location) as file:
         while n_read := file.readinto(chunk):
@@ -112,7 +112,7 @@ def _expand(entry: str) -> list[str]:
 def _expand_path(entry: str) -> list[str]:
     path = Path(entry)
     if path.is_dir():
-        # A folder of runs has its files one level down or more.
+        # If the folder itself has none: the files of a folder of runs are in its subfolders.
         return sorted(map(str, path.glob("*.root"))) or sorted(map(str, path.rglob("*.root")))
     if path.exists() or not has_magic(entry):
         return [entry] if path.exists() else []
@@ -121,7 +121,7 @@ def _expand_path(entry: str) -> list[str]:
 
 
 def no_answer(location: str, error: OSError) -> InputError:
-    """The error for a URL behind which nobody is."""
+    """The error for a URL whose server does not answer."""
     return InputError(
         location,
         found=f"no answer ({type(error).__name__}: {' '.join(str(error).split())[:120]})",
@@ -152,7 +152,7 @@ def _list_url(entry: str) -> list[str]:
 def _check_protocol(location: str) -> None:
     protocol = location.partition("://")[0].rpartition("::")[2]
     if protocol == "root":
-        # The client reads them once, when it is loaded.
+        # The XRootD client reads them when it is loaded.
         for name, value in _XROOTD_PATIENCE.items():
             os.environ.setdefault(name, value)
     try:

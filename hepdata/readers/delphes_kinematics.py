@@ -1,7 +1,7 @@
-"""What a card does not write, computed: momentum components, energy, rapidity.
+"""Compute quantities that a Delphes card does not write: momentum components, energy, rapidity.
 
-Mass rule, in this order: the leaf `Mass`; the mass of the particle that PID names; the charged pion's for
-other charged particles; none for other neutral ones (a calorimeter measures them as massless).
+Mass rule, in this order: the leaf `Mass`; the mass of the particle with this PID; the pion mass for other
+charged particles; 0 for other neutral ones (a calorimeter measures them as massless).
 
 Axes: P particles.
 """
@@ -42,8 +42,8 @@ _VALUES = np.array([MASSES[code] for code in sorted(MASSES)])
 def complete_kinematics(raw: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """All quantities of a particle from those that a branch has.
 
-    What is written is kept as it is, but for a rapidity that is not finite: single precision loses it along
-    the beam, where E and p_z are equal to all digits.
+    Quantities of the file are kept, except rapidities that are not finite: along the beam E and p_z are
+    equal in single precision.
 
     Args:
         raw: pt, eta, phi, charge, pid, and any of px, py, energy, rapidity, mass.
@@ -78,7 +78,7 @@ def complete_kinematics(raw: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[An
 def find_mass(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
     """(P,) GeV, by the mass rule."""
     if "mass" in raw:
-        # Differences of large numbers in single precision: some massless ones are written as −10⁻⁴.
+        # Rounding in single precision: some massless particles are written with −10⁻⁴.
         return np.maximum(raw["mass"].astype(np.float64), 0.0)
     code = np.abs(raw["pid"])
     at = np.minimum(np.searchsorted(_CODES, code), len(_CODES) - 1)
@@ -87,6 +87,6 @@ def find_mass(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
 
 
 def find_rapidity(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
-    """(P,) y = asinh(p_z / m_T): exact where ½ ln((E + p_z)/(E − p_z)) cancels."""
+    """(P,) y = asinh(p_z / m_T), without the cancellation of ½ ln((E + p_z)/(E − p_z))."""
     pt, eta = raw["pt"].astype(np.float64), raw["eta"].astype(np.float64)
     return np.arcsinh(pt * np.sinh(eta) / np.hypot(pt, find_mass(raw)))

@@ -1,4 +1,4 @@
-"""Which collision a particle comes from, through the reference from a track to its generator particle."""
+"""Labels from the references of tracks to their generator particles."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Jagged = tuple[NDArray[np.int64], NDArray[Any]]
 
 
 def match_references(references: Jagged, generated: Jagged, is_pileup: Jagged | None) -> NDArray[np.bool_]:
-    """Whether each reference leads to a generator particle of the leading collision in its own event.
+    """Whether each reference points to a generator particle of the leading collision in its event.
 
-    Most cards keep the generator particles of the hard collision only: a track whose particle is not there
-    comes from pileup. Where pileup is kept too, the generator particles say so themselves.
+    Most cards store the generator particles of the hard collision only: a track without one comes from
+    pileup. Cards that store all of them have a pileup flag.
 
     Args:
-        references: Unique ids that tracks point to.
+        references: Unique ids that tracks refer to.
         generated: Unique ids of the generator particles.
-        is_pileup: Their flag, None where the file has none.
+        is_pileup: Their pileup flags; None if the file has none.
 
     Returns:
         One flag per reference.
@@ -31,11 +31,11 @@ def match_references(references: Jagged, generated: Jagged, is_pileup: Jagged | 
     return np.isin(_keys(*references), known)
 
 
-# ROOT keeps the number of the process in the upper byte of an object's id, and apart from it in a reference.
+# ROOT stores the process number in the upper byte of an object's id, but not in a reference.
 _ID_BITS = np.uint64(0xFFFFFF)
 
 
 def _keys(offsets: NDArray[np.int64], ids: NDArray[Any]) -> NDArray[np.uint64]:
-    # Ids repeat from event to event: the event's number goes above the bits of an id.
+    # Ids repeat from event to event: the event number is put above the bits of the id.
     event = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint64), np.diff(offsets))
     return (event << np.uint64(32)) | (ids.astype(np.uint64) & _ID_BITS)

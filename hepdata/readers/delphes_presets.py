@@ -1,4 +1,4 @@
-"""The branch layouts that Delphes cards write, and the choice among them.
+"""Presets for the branches that Delphes cards write, and the choice of one.
 
 In: the leaves and classes of a tree; out: the `BranchMap` of a preset, or the reason why it does not fit.
 """
@@ -18,18 +18,18 @@ Classes = Mapping[str, str]
 
 _EFLOW = {"EFlowTrack": None, "EFlowPhoton": 22, "EFlowNeutralHadron": 0}
 _CANDIDATE = "ParticleFlowCandidate"
-# What only this class has together, for files that do not keep class names.
+# Leaves that identify this class in files without class names.
 _CANDIDATE_LEAVES = {"PID", "Charge", "PT", "E", "Eem", "Ehad"}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How a preset goes with a file.
+    """Whether a preset fits a file.
 
     Attributes:
         preset: Its name.
-        branches: The map, None where it does not fit.
-        reason: Why it does not, "" where it does.
+        branches: The map; None if it does not fit.
+        reason: Why it does not fit; "" if it does.
     """
 
     preset: str
@@ -82,7 +82,7 @@ def choose_branches(wanted: str, contents: Contents, classes: Classes, where: ob
 def _choose_automatically(contents: Contents, classes: Classes, where: object) -> BranchMap:
     fits = try_presets(contents, classes)
     found = [fit.branches for fit in fits if fit.branches is not None]
-    # A layout that says where particles come from is worth more than one that comes earlier.
+    # Layouts with labels first, otherwise in the order of preference.
     for branches in sorted(found, key=lambda branches: not branches.is_labelled):
         return branches
     raise InputError(

@@ -1,4 +1,4 @@
-"""Whether a sample can be labelled, found out from its first events before a build begins."""
+"""Check on the first events, before a build begins, whether a sample can be labelled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNLABELLED = "give `unlabelled=True` to build a dataset for inference only"
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """Particles of some events by charge and origin; `a + b` are those of both."""
+    """Counts of particles by charge and origin; `a + b` adds them."""
 
     n_events: int = 0
     n_charged: int = 0
@@ -39,19 +39,19 @@ class LabelCounts:
 
     @property
     def is_settled(self) -> bool:
-        """Whether more events would not change the verdict."""
+        """Whether further events cannot change the result."""
         return 0 < self.n_neutral_leading < self.n_neutral and self.n_charged_leading < self.n_charged
 
 
 def count_labels(location: str, branches: BranchMap, contents: Contents, n_events: int) -> LabelCounts:
-    """Count the first events of a file until the verdict is clear, at most `n_events`."""
+    """Count the first events of a file until the result is clear, at most `n_events`."""
     counts = LabelCounts()
     with open_tree(location) as tree:
         for entry in range(min(int(tree.num_entries), n_events)):
             try:
                 counts = counts + _count_entry(tree, branches, contents, entry, location)
             except HeptError:
-                # Damaged: the build will meet it again, and stop there or skip it as it was told.
+                # A damaged event: the build finds it again, and stops or skips it as requested.
                 continue
             if counts.is_settled and not counts.n_contradicting:
                 break
@@ -77,7 +77,7 @@ def _count_entry(tree: Any, branches: BranchMap, contents: Contents, entry: int,
 
 
 def _count_contradictions(tree: Any, branch: str, entry: int) -> int:
-    """Neutrals that IsPU calls leading although none of their energy is: a calorimeter that fills neither."""
+    """Neutral particles with IsPU and HardEnergyFraction both 0: a calorimeter that fills neither."""
     leaves = [f"{branch}.IsPU", f"{branch}.HardEnergyFraction"]
     has_charge = f"{branch}.Charge" in tree
     names = [*leaves, f"{branch}.Charge"] if has_charge else leaves
@@ -90,7 +90,7 @@ def _count_contradictions(tree: Any, branch: str, entry: int) -> int:
 
 
 def check_labelled(branches: BranchMap, where: object) -> None:
-    """Refuse a map in which a branch does not say where its particles come from.
+    """Refuse a map with a branch that has no label rule.
 
     Raises:
         InputError: Naming the branch.
@@ -108,7 +108,7 @@ def check_labelled(branches: BranchMap, where: object) -> None:
 
 
 def check_counts(counts: LabelCounts, branches: BranchMap, where: object) -> None:
-    """Refuse a sample whose labels say nothing.
+    """Refuse a sample whose labels carry no information.
 
     Raises:
         InputError: No pileup at all, or neutral particles that all have the same empty label.
@@ -123,7 +123,7 @@ def check_counts(counts: LabelCounts, branches: BranchMap, where: object) -> Non
             where,
             found="neutral particles whose IsPU and HardEnergyFraction are always 0 (a card with the "
             "ATLAS-like Calorimeter fills neither)",
-            expected="labels that tell neutral pileup apart",
+            expected="labels that distinguish neutral pileup",
             remedy=f"use a card with a particle-flow calorimeter, or {_UNLABELLED}",
         )
     if counts.n_events and not counts.n_charged + counts.n_neutral:

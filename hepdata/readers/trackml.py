@@ -1,7 +1,7 @@
 """TrackML events: hits, cells, particles and truth of one event, and the modules of the detector.
 
-In: the files of one event; out: columns by name, hits in order of their id, every id unique and known where
-it is referred to. Tables are joined by id, never by row order.
+In: the files of one event; out: columns by name, hits in order of their id. All ids are unique, all
+references valid, and tables are joined by id, never by row order.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ PARTICLES = TableFormat(
 
 @dataclass(frozen=True)
 class TrackMLEvent:
-    """One event as its files give it, joined by id.
+    """One event, joined by id.
 
     Axes: J hits in order of hit_id, K particles in order of particle_id, C cells in order of hit_id.
 
@@ -70,7 +70,7 @@ class TrackMLEvent:
         event_id: Event number.
         stem: Common part of the names of its files, for messages.
         hits: hit_id, x, y, z (mm), volume_id, layer_id, module_id; (J,) each.
-        cells: hit_id, ch0, ch1, value; (C,) each; None where they were not asked for.
+        cells: hit_id, ch0, ch1, value; (C,) each; None if not requested.
         particle_id: (J,) the particle that made each hit, 0 for noise; None for an event without truth.
         particles: particle_id, px, py, pz (GeV); (K,) each; None for an event without truth.
     """
@@ -142,7 +142,7 @@ def _sort_unique(file: RawFile, table: Columns, key: str) -> Columns:
 
 
 def _join_cells(file: RawFile, cells: Columns, hit_id: NDArray[np.int64]) -> Columns:
-    """The cells in order of their hit, after a check that cells and hits belong together."""
+    """The cells in order of their hit, after a check that every hit has cells and every cell a hit."""
     owner = cells["hit_id"]
     if not (owner[1:] >= owner[:-1]).all():
         order = np.argsort(owner, kind="stable")

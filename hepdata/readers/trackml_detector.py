@@ -57,8 +57,8 @@ class Detector:
         """The row of every hit's module.
 
         Raises:
-            InputError: A hit lies in a module that the file lacks, or most lie far outside of theirs: the
-                detectors file is not the one of these events.
+            InputError: A hit lies in a module that the file lacks, or most hits lie far outside of their
+                modules: the detectors file belongs to other events.
         """
         key = pack_module(hits["volume_id"], hits["layer_id"], hits["module_id"])
         row = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
@@ -80,7 +80,7 @@ class Detector:
         position = np.stack([hits["x"], hits["y"], hits["z"]], axis=1)
         distance = np.linalg.norm(position - self.centre[row], axis=1)
         is_outside = distance > self.half_size[row] + 20.0
-        # A few stray hits are the event's affair; when most miss their module, the geometry is another one.
+        # A few hits may be outside; if most are, the detectors file belongs to another detector.
         if 2 * np.count_nonzero(is_outside) > len(row):
             hit = int(np.flatnonzero(is_outside)[0])
             raise InputError(

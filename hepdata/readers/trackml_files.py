@@ -1,6 +1,6 @@
-"""Where TrackML events lie: in a folder or a zip, plain or gzipped, one file per part.
+"""Find the files of TrackML events in a folder or a zip, plain or gzipped.
 
-In: a path; out: for every event which of its files there are, and the bytes of any of them.
+In: a path; out: the existing files of every event, and their content.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 
 from hepdata.errors import InputError
 
-PARTS = ("hits", "cells", "particles", "truth")
 _NAME = re.compile(r"(?:^|/)event(\d+)-(hits|cells|particles|truth)\.csv(\.gz)?$")
 _DETECTORS = re.compile(r"(?:^|/)detectors?\.csv(\.gz)?$")
 
@@ -27,7 +26,7 @@ class RawFile:
     """One file of a TrackML sample.
 
     Attributes:
-        container: The zip it lies in, or None for a file of its own.
+        container: The zip that contains it; None for a file on disk.
         name: Path on disk, or name within the zip.
     """
 
@@ -38,10 +37,10 @@ class RawFile:
         return f"{self.container}:{self.name}" if self.container else self.name
 
     def read(self) -> bytes:
-        """The content, decompressed.
+        """The decompressed content.
 
         Raises:
-            InputError: It cannot be read, or its compressed stream is cut or damaged.
+            InputError: It cannot be read, or its compressed stream is truncated or damaged.
         """
         try:
             content = self._read_raw()
@@ -49,8 +48,8 @@ class RawFile:
         except (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile) as error:
             raise InputError(
                 self,
-                found=f"a compressed stream that is cut or damaged ({error})",
-                expected="a whole gzip or zip member",
+                found=f"a compressed stream that is truncated or damaged ({error})",
+                expected="a complete gzip or zip member",
                 remedy="copy or download the file again",
             ) from error
         except (OSError, KeyError, NotImplementedError, RuntimeError) as error:
@@ -79,7 +78,7 @@ class EventFiles:
 
     @property
     def has_truth(self) -> bool:
-        """Whether anything is known about the particles."""
+        """Whether there is a truth or particles file."""
         return "truth" in self.parts or "particles" in self.parts
 
 
@@ -87,7 +86,7 @@ def find_events(raw: Path) -> list[EventFiles]:
     """Every event under a folder (subfolders too) or in a zip, in event-id order.
 
     Raises:
-        InputError: There is no such place, no event in it, or a part of an event is there twice.
+        InputError: The path does not exist, has no event, or has a part of an event twice.
     """
     parts: dict[int, dict[str, RawFile]] = {}
     for file in _iterate_files(raw):
@@ -116,10 +115,10 @@ def find_events(raw: Path) -> list[EventFiles]:
 
 
 def refuse_endless(path: Path) -> None:
-    """See that a path is no pipe, socket or device: reading one may never end.
+    """Refuse a pipe, socket or device: reading it may never end.
 
     Raises:
-        InputError: It is one.
+        InputError: The path is one of these.
     """
     if path.exists() and not path.is_file():
         raise InputError(
@@ -131,7 +130,7 @@ def refuse_endless(path: Path) -> None:
 
 
 def find_detectors(raw: Path) -> RawFile | None:
-    """The detectors file that lies beside the events, where there is exactly one."""
+    """The detectors file next to the events, if there is exactly one."""
     found = [file for file in _iterate_files(raw) if _DETECTORS.search(file.name)]
     return found[0] if len(found) == 1 else None
 
@@ -168,7 +167,7 @@ def _iterate_files(raw: Path) -> Iterator[RawFile]:
         except (zipfile.BadZipFile, OSError) as error:
             raise InputError(
                 raw,
-                found=f"a file that is no zip archive ({error})",
+                found=f"a file that is not a zip archive ({error})",
                 expected="a folder or a zip of TrackML events",
                 remedy="give the folder that holds the CSV files, or the zip as it was downloaded",
             ) from error
@@ -184,7 +183,7 @@ def _iterate_files(raw: Path) -> Iterator[RawFile]:
 
 
 def _read_event_id(digits: str, file: RawFile) -> int:
-    # More digits than an int64 has are not even converted: Python refuses thousands of them.
+    # Only as many digits as an int64 has are converted: Python refuses strings of thousands of digits.
     if len(digits.lstrip("0")) > 19 or int(digits[-19:]) >= 2**63:
         raise InputError(
             file,

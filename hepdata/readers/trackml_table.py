@@ -1,7 +1,7 @@
 """One TrackML CSV file to typed columns: every value present, finite and of its type.
 
 In: the bytes of a CSV; out: numpy arrays by column name. Identifiers are read as 64-bit integers from the
-text: TrackML particle ids exceed 2⁵³, so that a detour through floating point would merge particles.
+text: TrackML particle ids exceed 2⁵³, and a conversion through float64 would merge particles.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hepdata.errors import InputError, nearest_name
 from hepdata.readers.trackml_files import RawFile
 
 Columns = Mapping[str, NDArray[Any]]
-# What pandas writes for the index, and what its reader calls it.
+# The header of an index column that pandas wrote, and its name after reading.
 _INDEX_NAMES = frozenset({"", "Unnamed: 0"})
 # Digits, signs, exponents, "nan" and "inf", separators.
 _NUMERIC = b'0123456789+-.eEnNaAiIfF, "\r\n'
@@ -32,8 +32,7 @@ class TableFormat:
     Attributes:
         columns: Name to numpy type, of all columns that a file must have.
         needed: Those that are read; the others are only required to be there.
-        bounds: Smallest and largest value of columns that are read, far beyond any detector: what lies
-            outside is damage.
+        bounds: Smallest and largest accepted value of columns that are read, far beyond any detector.
         optional: Columns that some variants have.
     """
 
@@ -82,7 +81,7 @@ def read_table(file: RawFile, form: TableFormat) -> Columns:
 
 
 def _check_characters(file: RawFile, content: bytes) -> None:
-    """Refuse what the parser lets pass: hexadecimal numbers, and damage in columns that are not read."""
+    """Refuse what the parser accepts: hexadecimal numbers, and damage in columns that are not read."""
     strange = content[content.find(b"\n") + 1 :].translate(None, delete=_NUMERIC)
     if strange:
         raise InputError(
@@ -94,14 +93,14 @@ def _check_characters(file: RawFile, content: bytes) -> None:
 
 
 def _check_last_line(file: RawFile, content: bytes) -> None:
-    """Refuse a last line without an end: nothing tells 91 from the first digits of 912."""
+    """Refuse a last line without a newline: a truncated 912 looks like 91."""
     if not content.endswith((b"\n", b"\r")):
         last = content[-200:].rpartition(b"\n")[2].decode(errors="replace")
         raise InputError(
             file,
             found=f"a last line without a line end ({last!r}): the file may be cut",
             expected="a line end after every line",
-            remedy="copy or download the file again; if it is whole, add the line end",
+            remedy="copy or download the file again; if it is complete, add a line end",
         )
 
 
@@ -111,7 +110,7 @@ def _read_header(file: RawFile, content: bytes) -> list[str]:
     except UnicodeDecodeError as error:
         raise InputError(
             file,
-            found="bytes that are no text in the first line",
+            found="bytes that are not text in the first line",
             expected="the names of the columns",
             remedy="check that this is a CSV file (a gzipped one must end in .gz)",
         ) from error

@@ -1,1 +1,1 @@
-"""Raw events without a download, in the file formats of the real ones."""
+"""Simulated raw events, in the file formats of real ones."""

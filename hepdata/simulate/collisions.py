@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hepdata.schema import SCORED_PT
+
 from .detector import FloatArray, IntArray
 
 BEAM_WIDTH, BEAM_LENGTH = 0.015, 50.0  # standard deviations of the luminous region
 MIN_PT = 0.1  # as in the challenge: softer particles are left out
-# Spectrum of pt: survival (1 + (pt − MIN_PT)/scale)^−power, with this share above 0.9 GeV (a little more than
-# a seventh, since the products of decays are softer)
-SPECTRUM_POWER, HIGH_PT, HIGH_PT_SHARE = 3.5, 0.9, 0.155
+# Spectrum of pt: survival (1 + (pt − MIN_PT)/scale)^−power, with this share above `SCORED_PT` (a little more
+# than a seventh, since the products of decays are softer)
+SPECTRUM_POWER, HIGH_PT_SHARE = 3.5, 0.155
 FLAT_ETA, ETA_EDGE = 3.8, 0.15  # density in η: flat, with soft edges
 DECAY_SHARE = 0.1  # of the particles made at a vertex
 
@@ -50,7 +52,7 @@ class Particles:
 
 
 def collide(n_particles: int, rng: np.random.Generator) -> Particles:
-    """Draw at least about `n_particles` charged particles from as many vertices as it takes."""
+    """Draw about `n_particles` charged particles or more, from as many vertices as needed."""
     # Small events still have several vertices; large ones about as many particles in each as at the LHC.
     mean = max(min(45.0, max(5.0, n_particles / 8)), n_particles / _MAX_VERTICES)
     n_vertices = int(np.ceil(n_particles / mean)) + 2
@@ -58,7 +60,7 @@ def collide(n_particles: int, rng: np.random.Generator) -> Particles:
     vertices = rng.normal(size=(n_vertices, 3)) * (BEAM_WIDTH, BEAM_WIDTH, BEAM_LENGTH)
     vertex = np.repeat(np.arange(n_vertices), multiplicity)
     number = np.arange(len(vertex)) - np.repeat(np.cumsum(multiplicity) - multiplicity, multiplicity)
-    # Vertices are numbered from 2, so that every particle_id lies beyond the whole numbers of a float64.
+    # Vertices are numbered from 2: then every particle_id exceeds the exact integers of a float64.
     barcode = ((vertex.astype(np.int64) + 2) << 52) | ((number.astype(np.int64) + 1) << 24)
     momentum = _draw_momenta(len(vertex), rng)
     decays = rng.random(len(vertex)) < DECAY_SHARE
@@ -73,7 +75,7 @@ def collide(n_particles: int, rng: np.random.Generator) -> Particles:
 
 
 def _draw_momenta(n: int, rng: np.random.Generator) -> FloatArray:
-    scale = (HIGH_PT - MIN_PT) / (HIGH_PT_SHARE ** (-1 / SPECTRUM_POWER) - 1)
+    scale = (SCORED_PT - MIN_PT) / (HIGH_PT_SHARE ** (-1 / SPECTRUM_POWER) - 1)
     pt = MIN_PT + scale * ((1 - rng.random(n)) ** (-1 / SPECTRUM_POWER) - 1)
     phi = rng.uniform(-np.pi, np.pi, n)
     eta = rng.uniform(-FLAT_ETA, FLAT_ETA, n) + rng.normal(0, ETA_EDGE, n)

@@ -1,4 +1,4 @@
-"""Particles through the detector: which modules they cross, where, and how the material bends them aside.
+"""Propagate particles through the detector: which modules they cross, where, and how they scatter.
 
 In: `Particles`, a `Detector`, a random generator. Out: `Crossings`, one row for each module crossed.
 Every layer is first met at its ideal cylinder or disc; only the few modules near that point are then tried,
@@ -54,10 +54,10 @@ def trace(
     """Walk all particles through all layers.
 
     Args:
-        particles: What starts, and where.
+        particles: Starting points and momenta.
         detector: Modules and field.
         rng: Draws the scattering angles.
-        scattering: Off, every particle stays on one helix.
+        scattering: Whether particles are deflected; without it each stays on one helix.
     """
     helices = launch(particles.position, particles.momentum, particles.charge, detector.layout.field)
     found: list[Crossings] = []
@@ -150,7 +150,7 @@ def to_local(detector: Detector, rows: IntArray, position: FloatArray) -> tuple[
 def _scatter(
     helices: Helices, length: FloatArray, detector: Detector, step: int, rng: np.random.Generator
 ) -> Helices:
-    """Bring those that crossed the layer to their last crossing and deflect them (Highland's formula)."""
+    """Move particles that crossed the layer to their last crossing and scatter them (Highland's formula)."""
     angles = rng.normal(
         size=(2, len(length))
     )  # for all, so that one particle's draws depend on no other's hits

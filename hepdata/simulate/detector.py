@@ -1,4 +1,4 @@
-"""A pixel detector of our own: four barrel layers and seven discs on each side.
+"""The simulated pixel detector: four barrel layers and seven discs on each side.
 
 In: a `Layout`, the few numbers of the design. Out: a `Detector`, whose `ModuleTable` holds every module's
 place, rotation and bounds, as the rows of `detectors.csv`. Volumes and layers are numbered as in the TrackML
@@ -155,7 +155,7 @@ class Detector:
 
 
 def build_detector(layout: Layout | None = None) -> Detector:
-    """Place every module of a layout."""
+    """DatasetLocation every module of a layout."""
     layout = layout or Layout()
     tables: list[ModuleTable] = []
     backward = _place_endcap(layout, -1, tables)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hepdata.errors import InputError
 from hepdata.progress import Progress, Silent
+from hepdata.schema import SCORED_PT
 from hepdata.simulate.pileup import Particles, simulate_event
 
 _EVENTS_PER_BASKET = 10
@@ -60,7 +61,7 @@ def write_pileup(
         progress: Listener.
 
     Raises:
-        InputError: Where an argument is out of range or the place cannot be written.
+        InputError: An argument is out of range, or the file cannot be written.
     """
     _check("events", events, events >= 1, "at least 1")
     _check("pileup", pileup, 0 <= pileup <= 1000, "between 0 and 1000")
@@ -69,14 +70,14 @@ def write_pileup(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-            # A ROOT file holds its own name: always the same here, so that the bytes do not depend on `path`.
+            # A ROOT file contains its own name: a fixed one, so that the bytes do not depend on `path`.
             staging = Path(folder) / "pileup.root"
             counts = _write_tree(staging, events, pileup, seed, listener)
             staging.replace(path)
     except OSError as error:
         raise InputError(
             path,
-            found=f"a place that cannot be written ({error.strerror or error})",
+            found=f"a path that cannot be written ({error.strerror or error})",
             expected="a file in a writable folder",
             remedy="choose another path",
         ) from error
@@ -130,7 +131,7 @@ def _stopped_clock() -> Iterator[None]:
 
 
 def _leaves(particles: Particles) -> dict[str, NDArray[np.generic]]:
-    """The GenParticle leaves of one event; X, Y, Z are the place of the collision."""
+    """The GenParticle leaves of one event; X, Y, Z are the position of the collision."""
     n = len(particles)
     pt, mass = particles.pt, particles.mass
     pz = pt * np.sinh(particles.eta)
@@ -161,7 +162,7 @@ def _leaves(particles: Particles) -> dict[str, NDArray[np.generic]]:
 
 def _count(particles: Particles) -> NDArray[np.int64]:
     is_leading = ~particles.is_pileup
-    is_scored = (particles.charge == 0) & (particles.pt > 0.9)
+    is_scored = (particles.charge == 0) & (particles.pt > SCORED_PT)
     return np.array(
         [
             len(particles),

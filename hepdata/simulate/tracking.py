@@ -123,7 +123,7 @@ def _measure(crossings: Crossings, detector: Detector, rng: np.random.Generator)
 
 
 def _draw_noise(n: int, detector: Detector, rng: np.random.Generator) -> tuple[IntArray, FloatArray, Cells]:
-    """Modules, positions (n, 3) and cells of noise: everywhere on the silicon alike."""
+    """Modules, positions (n, 3) and cells of noise: uniform over the silicon."""
     table = detector.modules
     area = (table.min_half_u + table.max_half_u) * table.half_v
     module = rng.choice(len(table), n, p=area / area.sum())

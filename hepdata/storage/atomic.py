@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside their place, flushed to the disk, then renamed."""
+"""Files that are complete or absent: written under a temporary name, flushed to the disk, then renamed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def write_atomically(
 
     Args:
         path: The file.
-        sync_content: Whether the bytes are on the disk before the name is; without it a power cut can leave
-            a name with nothing behind it.
-        sync_name: Whether the name is on the disk at the end; without it a power cut can take it away again.
-        has_rivals: Whether other processes may be writing the same file; the last to end wins.
+        sync_content: Flush the bytes to the disk before the rename; without it a power cut can leave an empty
+            file.
+        sync_name: Flush the folder after the rename; without it a power cut can undo the rename.
+        has_rivals: Whether other processes may be writing the same file; the last one to finish wins.
 
     Raises:
-        JobError: The place cannot be written, or the disk is full.
+        JobError: The file cannot be written, or the disk is full.
     """
     own = f".{uuid.uuid4().hex}" if has_rivals else ""
     partial = path.with_name(f".{path.name}{own}.tmp")
@@ -49,25 +49,11 @@ def write_atomically(
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusal to write at `path` into one line."""
+    """Turn an OSError of writing at `path` into a JobError of one line."""
     try:
         yield
     except OSError as error:
         raise _explain(path, error) from error
-
-
-def sync_file(path: Path) -> None:
-    """Wait until a file's bytes are on the disk.
-
-    Raises:
-        JobError: They cannot be written.
-    """
-    with disk_errors(path):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
@@ -84,13 +70,13 @@ def _explain(path: Path, error: OSError) -> JobError:
         return JobError(
             path,
             found="no space left on the disk",
-            expected="room for the dataset",
+            expected="space for the dataset",
             remedy="free some space and run the same command again: it continues where it stopped",
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return JobError(
             path,
-            found=f"a place that cannot be written ({error.strerror})",
+            found=f"a folder that cannot be written ({error.strerror})",
             expected="a folder in which files may be created",
             remedy="choose another output folder or change its permissions",
         )

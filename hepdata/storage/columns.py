@@ -1,6 +1,6 @@
-"""How columns lie in a file: scalars, one list per variable, pair lists last.
+"""The columns of a file in order: scalars, one list per variable, pair lists.
 
-The order matters: pair lists come after the points, so that a reader who does not want them reads one range.
+Pair lists come last, so that a cloud without them is one contiguous range of bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PAIRS = (
     Column("neg_ptr", "int32", "", "partners of point i are neg_idx[neg_ptr[i]:neg_ptr[i+1]]"),
     Column("neg_idx", "int32", "", "points to be told apart"),
 )
-# One page holds a list: LZ4 takes at most 0x7E000000 bytes at a time, a little less than Parquet.
+# One page holds a list, and LZ4 compresses at most 0x7E000000 bytes at a time.
 MAX_PAIRS = 0x7E000000 // 4
 PAIR_NAMES = tuple(column.name for column in PAIRS)
 
@@ -91,7 +91,7 @@ def cloud_from(
 
 
 def name_cloud(cloud: PointCloud) -> str:
-    """How messages call a cloud."""
+    """The name of a cloud in messages."""
     return f"event {cloud.event_id}, sector {cloud.sector}"
 
 

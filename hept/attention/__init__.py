@@ -1,1 +1,1 @@
-"""HEPT attention: hidden features and coordinates enter, hash tables and blocks sort them, new ones leave."""
+"""HEPT attention: features and coordinates enter, hash tables sort the points into blocks, features leave."""

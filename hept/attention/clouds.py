@@ -1,4 +1,4 @@
-"""Which points belong together: offsets enter, per-point and per-cloud views of them leave.
+"""Which points belong to which cloud: offsets enter, per-point and per-cloud views leave.
 
 Axes: N points on the one flat axis, B clouds.
 """
@@ -17,8 +17,7 @@ from hept.devices.tracing import is_exporting
 class Clouds:
     """The clouds of a ragged batch on the flat point axis.
 
-    Nothing here depends on the values of `offsets`: all shapes follow from N and B, so that a GPU never has
-    to be asked for a size.
+    All shapes follow from N and B, never from the values of `offsets`, so no GPU synchronisation is needed.
 
     Attributes:
         offsets: (B+1,) int64; cloud b holds the points offsets[b] … offsets[b+1]−1.
@@ -46,7 +45,7 @@ class Clouds:
         return not is_exporting() and self.n_clouds == 1
 
     def spread(self, per_cloud: Tensor) -> Tensor:
-        """A value of each cloud (..., B), or of each border (B+1,), at the cloud's points: (..., N)."""
+        """Repeat a value per cloud (..., B), or per offset (B+1,), for each point of the cloud: (..., N)."""
         if self.is_single and per_cloud.shape[-1] == 1:
             return per_cloud.expand(*per_cloud.shape[:-1], self.n_points)
         return per_cloud.index_select(-1, self.index)
@@ -56,14 +55,14 @@ class Clouds:
         """Describe a batch of `n_points` points cut at `offsets`.
 
         Raises:
-            ValueError: Where the offsets are no cut of the point axis (values are looked at on the CPU only).
+            ValueError: The offsets do not partition the point axis (values are checked on the CPU only).
         """
         if offsets.ndim != 1 or offsets.shape[0] < 2 or offsets.dtype != torch.int64:
             raise ValueError(
                 f"offsets: got shape {tuple(offsets.shape)} and {offsets.dtype}, "
                 "need int64 of shape (n_clouds + 1,) with at least one cloud"
             )
-        # A look at the values would make a GPU wait, and a compiled or fake tensor has none.
+        # Reading values synchronises a GPU; compiled and fake tensors have no values.
         if type(offsets) is Tensor and offsets.device.type == "cpu" and not torch.compiler.is_compiling():
             _check_values(offsets, n_points)
         begin, end = offsets.narrow(0, 0, offsets.shape[0] - 1), offsets.narrow(0, 1, offsets.shape[0] - 1)

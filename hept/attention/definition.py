@@ -13,10 +13,10 @@ is the whole definition, in the order of the computation:
                            codes  quantile buckets of coordinates, which query and key of a point share,
                                   so that they stay aligned; by option also of projections of z
     3  cut_into_blocks   sorted clouds are cut into blocks
-    4  kernels/          the two sums inside blocks; `kernels/plain.py` says them in torch
+    4  kernels/          the two sums inside blocks; `kernels/plain.py` is the reference in torch
 
-Axes: N points, B clouds, H heads, C tables, D dimensions of a query with its P coordinates (after angles were
-lifted to two), M without them, A AND codes, K blocks, S slots of a block.
+Axes: N points, B clouds, H heads, C tables, D = M + P dimensions of a query: M hidden ones and P coordinates
+(an angle counts as two), A AND codes, K blocks, S slots of a block.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from hept.attention.kernels import Backend, find_backend
 from hept.attention.kernels.operands import Blocks, Layout, Operands
 from hept.attention.kernels.triton_sort import order_both
 from hept.attention.ranks import joint_rank_in_cloud, rank_in_cloud, sort_by
-from hept.devices.precision import exact_products
+from hept.devices.precision import full_precision
 from hept.devices.triton_support import can_run_triton
 
-# ω = Σ exp(min(Σ w, 50)) over so many terms a coordinate, as in the published weights.
+# Number of terms per coordinate in ω = Σ exp(min(Σ w, 50)), as in the published weights.
 TERMS_OF_OMEGA = 10
 
 Kernel = Literal["gaussian", "dot"]
@@ -49,7 +49,7 @@ class CoordRank:
 
     Attributes:
         rank: (N,) int64, the rank of each point in its cloud.
-        turn: (N,) its angle in turns, in [0, 1); None where the coordinate is no angle.
+        turn: (N,) the angle in turns, in [0, 1); None if the coordinate is not an angle.
     """
 
     rank: Tensor
@@ -58,12 +58,12 @@ class CoordRank:
 
 @dataclass(frozen=True)
 class Geometry:
-    """What depends on coordinates and clouds alone: computed once a forward pass, shared by all layers.
+    """Quantities that depend only on coordinates and clouds: computed once per forward pass for all layers.
 
     Attributes:
-        blocks: Cut of the sorted clouds.
-        ranks: Of the coordinates that feed AND codes.
-        lifted: (N, P) coordinates with angles on circles; None where the kernel does not see them.
+        blocks: Partition of the sorted clouds into blocks.
+        ranks: Ranks along the coordinates that feed AND codes.
+        lifted: (N, P) coordinates, each angle as a point on a circle; None if the kernel does not use them.
     """
 
     blocks: Blocks
@@ -72,28 +72,28 @@ class Geometry:
 
 
 class HEPTAttention(nn.Module):
-    """Multi-head attention inside blocks of points that OR & AND hashing has put side by side.
+    """Multi-head attention inside blocks of points that OR & AND hashing has sorted next to each other.
 
     The rows of the paper's ablation are settings: `kernel="dot"` for the standard kernel exp(q·k);
     `and_coords=()` for OR-only hashing, and with `n_hidden_codes=2` for OR & AND of hidden features;
     `tied_qk=True` for the rows with a star.
 
     Args:
-        hidden_dim: Width of the features that enter and leave; each head has as many dimensions.
+        hidden_dim: Width of the input and output features, and of each head.
         coords_dim: Number of coordinates ρ of a point.
         n_heads: Attention heads.
-        block_size: Points of a block.
+        block_size: Points per block.
         n_tables: OR tables, m₁.
         n_regions: Product of the numbers of AND buckets, G.
         and_coords: Which coordinates feed the AND codes, one code each.
         n_hidden_codes: Further AND codes, from projections of queries and keys.
-        periods: Period by coordinate for those that are angles, such as {1: 2π}.
+        periods: Periods of the coordinates that are angles, by column, such as {1: 2π}.
         kernel: "gaussian" exp(−½‖q−k‖²) with coordinates, or "dot" exp(q·k/√d) without.
-        tied_qk: Whether queries are keys.
+        tied_qk: Whether queries and keys share one projection.
         backend: How blocks are computed, see `hept.attention.kernels`; all give the same numbers.
 
     Raises:
-        ValueError: For settings that fit no cloud.
+        ValueError: A setting is out of range.
     """
 
     omega_terms: Tensor
@@ -141,8 +141,8 @@ class HEPTAttention(nn.Module):
         )
 
     def measure(self, coords: Tensor, clouds: Clouds) -> Geometry:
-        """What layers with the same coordinates, blocks and angles share; see `forward`."""
-        with torch.autocast(coords.device.type, enabled=False):
+        """Compute what layers with the same coordinates, block size and periods share; see `forward`."""
+        with full_precision(coords.device):
             return Geometry(
                 cut_into_blocks(clouds, self.block_size),
                 self.tables.rank_coords(coords, clouds),
@@ -150,7 +150,7 @@ class HEPTAttention(nn.Module):
             )
 
     def can_share(self, other: nn.Module) -> bool:
-        """Whether the geometry of one attention is that of the other."""
+        """Whether both attentions can use the same `Geometry`."""
         return isinstance(other, HEPTAttention) and all(
             (
                 self.block_size == other.block_size,
@@ -167,29 +167,30 @@ class HEPTAttention(nn.Module):
             x: (N, hidden_dim).
             coords: (N, coords_dim).
             clouds: Which points belong together.
-            geometry: What `measure` returns for these coordinates and clouds, where it is known already.
+            geometry: The result of `measure` for these coordinates and clouds, if already computed.
 
         Returns:
             (N, hidden_dim).
         """
         if x.shape[0] == 0:
             return x
-        value = self._project(self.w_v, x)
-        # Half precision and TF32 would scramble hashes and distances; values and linear layers tolerate them.
-        with torch.autocast(x.device.type, enabled=False), exact_products(x.device):
+        # Half precision and TF32 would scramble hashes and distances.
+        with full_precision(x.device):
+            x = x.to(coords.dtype)
             geometry = geometry or self.measure(coords, clouds)
-            query = self._project(self.w_q, x.to(coords.dtype))
-            key = query if self.w_k is None else self._project(self.w_k, x.to(coords.dtype))
+            query = self._project(self.w_q, x)
+            key = query if self.w_k is None else self._project(self.w_k, x)
+            value = self._project(self.w_v, x)
             if self.kernel == "dot":
                 query, key = _lift_dot(query, key, clouds)
             scaled = self._scale(geometry)
             query_order, key_order = self.tables(query, key, geometry.ranks, clouds, scaled)
-            # The same for a model that is in half precision itself: its sums would be 0 or infinite.
+            # A model in half precision also sums in float32: its own sums would underflow or overflow.
             dtype = torch.promote_types(query.dtype, torch.float32)
             scaled = scaled.to(dtype) if scaled is not None else None
             operands = Operands(query.to(dtype), key.to(dtype), value.to(dtype), scaled)
             out = self.attend(operands, Layout(query_order, key_order, geometry.blocks))
-        return self.out_linear(out.to(value.dtype).movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
+            return self.out_linear(out.to(value.dtype).movedim(0, 1).flatten(1))  # type: ignore[no-any-return]
 
     def omega(self) -> Tensor:
         """The weight ω > 0 of the squared distance in each coordinate: (H, P)."""
@@ -202,13 +203,13 @@ class HEPTAttention(nn.Module):
             return None
         scale = (2 * self.omega()).sqrt().to(geometry.lifted.dtype)  # (H, P)
         if geometry.lifted.device.type != "cpu":
-            # Kernels on a GPU gather the coordinates of a point side by side.
+            # GPU kernels gather rows: the coordinates of a point must be contiguous.
             return (scale.unsqueeze(1) * geometry.lifted).mT
-        # On a CPU, products with few columns are faster where one coordinate of all points is contiguous.
+        # On a CPU, products with few columns are faster if each coordinate is contiguous over the points.
         return scale.unsqueeze(-1) * geometry.lifted.mT.contiguous()
 
     def _project(self, linear: nn.Linear, x: Tensor) -> Tensor:
-        """W x of all heads, each contiguous: (H, N, hidden_dim)."""
+        """W x for all heads, each head contiguous: (H, N, hidden_dim)."""
         weight = linear.weight.view(self.n_heads, x.shape[1], x.shape[1])
         return torch.bmm(x.expand(self.n_heads, -1, -1), weight.mT)
 
@@ -223,7 +224,7 @@ class HashTables(nn.Module):
         n_regions: Product of the numbers of buckets of all AND codes, G.
         and_coords: Coordinates that feed AND codes.
         n_hidden_codes: AND codes from projections of queries and keys.
-        periods: Period by coordinate, for those that are angles; each table cuts their circle elsewhere.
+        periods: Periods of the coordinates that are angles, by column; each table cuts the circle elsewhere.
     """
 
     alpha: Tensor  # (H, D, C)
@@ -266,13 +267,13 @@ class HashTables(nn.Module):
 
         Args:
             query: (H, N, M), the first of the D dimensions.
-            key: (H, N, M); the same object as `query` where they are tied.
-            ranks: What `rank_coords` makes of the coordinates.
+            key: (H, N, M); the same object as `query` if they are tied.
+            ranks: The result of `rank_coords`.
             clouds: Which points belong together.
             coords: (H, P, N), the dimensions that query and key of a point share.
 
         Returns:
-            Two permutations of the points (C, H, N), each cloud contiguous.
+            Two permutations of the points (C, H, N), in which each cloud stays contiguous.
         """
         q_base, k_base = (_hash(self.alpha, z, coords) for z in (query, key))
         if self._can_fuse(query, ranks, clouds):
@@ -299,7 +300,7 @@ class HashTables(nn.Module):
         return tuple(ranks)
 
     def _can_fuse(self, query: Tensor, ranks: Sequence[CoordRank], clouds: Clouds) -> bool:
-        """Whether one kernel makes the sort keys: on a GPU, of coordinates alone, and in 63 bits."""
+        """Whether one kernel can make the sort keys: on a GPU, from coordinates only, and within 63 bits."""
         is_plain = self.and_alpha is None and len(ranks) > 0 and query.device.type != "cpu"
         return is_plain and self._bound_codes(clouds) < 2**31 and can_run_triton(query)
 
@@ -310,7 +311,7 @@ class HashTables(nn.Module):
 
     def _sort(self, codes: Sequence[Tensor], base: Tensor, clouds: Clouds) -> Tensor:
         """The order (C, H, N) by codes (C, H, N) and base hash values (H, C, N)."""
-        # The tuple (cloud, last code, …, first code) as one number of mixed radix.
+        # Encode the tuple (cloud, last code, …, first code) as one mixed-radix number.
         joined = clouds.index.expand(self.n_tables, self.alpha.shape[0], -1)
         if clouds.is_single and codes:
             *codes, joined = codes
@@ -319,7 +320,7 @@ class HashTables(nn.Module):
         return sort_by(joined, base.movedim(1, 0), n_codes=self._bound_codes(clouds))
 
     def _shifts(self, ranks: Sequence[CoordRank], clouds: Clouds) -> Tensor | None:
-        """By how much each table and head rotates ranks along a circle: (A, C, H, B)."""
+        """Offset by which each table and head rotates the ranks of an angle: (A, C, H, B)."""
         if self.cuts is None:
             return None
         none = self.cuts.new_zeros(self.n_tables, self.cuts.shape[-1], clouds.n_clouds, dtype=torch.int64)
@@ -334,7 +335,7 @@ class HashTables(nn.Module):
         codes, shifts = [], self._shifts(ranks, clouds)
         for i, (rank, turn) in enumerate((each.rank, each.turn) for each in ranks):
             if turn is not None and shifts is not None:
-                # Counted from the cut of each table: (C, H, N).
+                # Ranks counted from each table's cut: (C, H, N).
                 rank = torch.remainder(rank - clouds.spread(shifts[i]), clouds.spread(clouds.sizes))
             codes.append(find_bucket(rank, clouds.sizes, self.regions.select(1, i), clouds))
         return codes
@@ -342,7 +343,7 @@ class HashTables(nn.Module):
     def _codes_of_projections(
         self, query: Tensor, key: Tensor, clouds: Clouds
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Codes (C, H, N) of queries and of keys (H, C·A, N), from quantiles of both together."""
+        """Codes (C, H, N) of queries and keys (H, C·A, N), from their joint quantiles."""
         q, k = (torch.unflatten(z, 1, (self.n_tables, -1)) for z in (query, key))
         ranks = joint_rank_in_cloud(q, k, clouds)  # (H, C, A, N) twice
         buckets = self.regions.narrow(1, len(self.and_coords), self.n_hidden_codes)
@@ -357,13 +358,13 @@ class HashTables(nn.Module):
 
 
 def cut_into_blocks(clouds: Clouds, block_size: int) -> Blocks:
-    """Cut the clouds, sorted one behind the other, into blocks of at most `block_size` points.
+    """Cut the concatenated, sorted clouds into blocks of at most `block_size` points.
 
     No block holds points of two clouds. A cloud of n points has ⌈n/S⌉ blocks whose lengths differ by at most
     one, so that no point ends up in a nearly empty last block.
     """
     device, size = clouds.offsets.device, block_size
-    # Only the device knows Σ⌈n/S⌉; ⌊N/S⌋ + B bounds it from shapes alone, and the surplus stays empty.
+    # Reading Σ⌈n/S⌉ would synchronise; the bound ⌊N/S⌋ + B follows from shapes. Surplus blocks stay empty.
     n_blocks = clouds.n_points // size + clouds.n_clouds
     if clouds.is_single:
         n_blocks = (clouds.n_points + size - 1) // size
@@ -397,7 +398,7 @@ def _block_start(clouds: Clouds, per_cloud: Tensor, cloud: Tensor, i: Tensor) ->
 
 
 def draw_buckets(n_regions: float, n_codes: int, n_tables: int, n_heads: int) -> Tensor:
-    """Random numbers of buckets B (C, A, H), not integer, whose product over the codes is `n_regions`.
+    """Draw non-integer numbers of buckets B (C, A, H) whose product over the codes is `n_regions`.
 
     Different numbers shift the borders of the buckets from table to table, so that no pair of close points is
     separated in all tables (paper, end of "Obtaining AND Hash Code").
@@ -417,34 +418,34 @@ def find_bucket(rank: Tensor, n_ranks: Tensor, buckets: Tensor, clouds: Clouds) 
 
     Args:
         rank: (C, H, N) or (N,), rank of the point in its cloud.
-        n_ranks: (n_clouds,) how many are ranked in each cloud.
+        n_ranks: (n_clouds,) number of ranked items in each cloud.
         buckets: (C, H) numbers of buckets.
         clouds: The clouds of the N points.
 
     Returns:
         (C, H, N) int64.
     """
-    # The published weights were trained with sizes of float32, by multiplication: ⌈n · (1/B)⌉.
+    # The published weights were trained with bucket sizes ⌈n · (1/B)⌉ computed in float32.
     per_bucket = torch.ceil(n_ranks.float() * buckets.float().reciprocal().unsqueeze(-1))  # (C, H, n_clouds)
     if rank.device.type != "cpu":
         return rank // clouds.spread(per_bucket.long().clamp(min=1))
-    # A CPU divides integers ten times slower; from the middle between two ranks no rounding reaches a border.
+    # On a CPU, integer division is ten times slower. Adding ½ keeps rounding errors away from bucket borders.
     per_rank = clouds.spread(per_bucket.double().clamp(min=1).reciprocal())
     return ((rank.double() + 0.5) * per_rank).long()
 
 
 def count_before(turn: Tensor, cut: Tensor, clouds: Clouds) -> Tensor:
-    """How many points of each cloud come before the cuts (C, H), of those at `turn` (N,): (C, H, B) int64."""
+    """Count the points of each cloud with `turn` (N,) below the cuts (C, H): (C, H, B) int64."""
     is_before = (turn < cut.unsqueeze(-1)).long()  # (C, H, N)
     n_before = is_before.new_zeros(*cut.shape, clouds.n_clouds)
     return n_before.scatter_add_(-1, clouds.index.expand(is_before.shape), is_before)
 
 
 def lift_periodic(coords: Tensor, periods: Mapping[int, float]) -> Tensor:
-    """Replace each periodic coordinate by its two coordinates on a circle of that circumference.
+    """Replace each periodic coordinate by its two Cartesian coordinates on a circle of that circumference.
 
-    The distance of two points is then the chord between them: the arc for close points, the same across the
-    seam as elsewhere, smooth at the antipode, and still Euclidean, which hashing by projection needs.
+    The distance between two points becomes a chord. For close points it equals the arc, also across the seam;
+    it is smooth at the antipode; and it is Euclidean, as hashing by projection requires.
 
     Args:
         coords: (N, ·).
@@ -467,15 +468,15 @@ def lift_periodic(coords: Tensor, periods: Mapping[int, float]) -> Tensor:
 
 
 def find_turn(coord: Tensor, period: float) -> Tensor:
-    """A periodic coordinate in turns, in [0, 1)."""
+    """Convert a periodic coordinate to turns, in [0, 1)."""
     turn = torch.remainder(coord / period, 1.0)
-    # A tiny negative angle rounds to a whole turn.
+    # The remainder of a tiny negative angle rounds to 1.
     return torch.where(turn < 1, turn, 0.0)
 
 
 def _hash(directions: Tensor, z: Tensor, coords: Tensor | None) -> Tensor:
-    """Queries or keys (H, N, M), with their coordinates, projected on directions (H, D, ·): (H, ·, N)."""
-    # Few long rows, not many short ones: half the time.
+    """Project queries or keys (H, N, M), with their coordinates, onto directions (H, D, ·): (H, ·, N)."""
+    # Few long rows take half the time of many short ones.
     rows = directions.mT.contiguous()
     hashed = rows.narrow(2, 0, z.shape[-1]) @ z.mT
     return hashed if coords is None else hashed.baddbmm(rows.narrow(2, z.shape[-1], coords.shape[1]), coords)
@@ -484,8 +485,8 @@ def _hash(directions: Tensor, z: Tensor, coords: Tensor | None) -> Tensor:
 def _lift_dot(query: Tensor, key: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
     """F(q) and G(k) with exp(−½‖F−G‖²) ∝ exp(q·k/√d), so that one code serves both kernels.
 
-    F = [q, √(M²−q²), 0] and G = [k, 0, √(M²−k²)] (paper, Sec. 4.1), M² being the largest square in the cloud;
-    a factor that all keys of a query share falls out of the normalisation.
+    F = [q, √(M²−q²), 0] and G = [k, 0, √(M²−k²)] (paper, Sec. 4.1), where M² is the largest square in the
+    cloud. A factor common to all keys of a query cancels in the normalisation.
     """
     scale = query.shape[-1] ** -0.25
     query, key = query * scale, key * scale
@@ -495,23 +496,23 @@ def _lift_dot(query: Tensor, key: Tensor, clouds: Clouds) -> tuple[Tensor, Tenso
         index = clouds.index.expand(square.shape)
         largest = square.new_zeros(square.shape[0], clouds.n_clouds)
         largest = largest.scatter_reduce(1, index, square.detach(), "amax")
-        # A little more than the largest, where the root would have no finite slope.
+        # Slightly above the largest square: the square root has an infinite slope at 0.
         lifted.append((1.01 * largest.gather(1, index) + 1e-6 - square).sqrt().unsqueeze(-1))
     zero = torch.zeros_like(lifted[0])
     return torch.cat([query, lifted[0], zero], -1), torch.cat([key, zero, lifted[1]], -1)
 
 
 def _draw_omega_terms(n_heads: int, hidden_dim: int, n_omega: int) -> nn.Parameter | None:
-    """Random w of ω = Σ exp(Σ w) as a linear layer of that many inputs would have them; none without ω."""
+    """Draw w of ω = Σ exp(Σ w) as the weights of a linear layer are drawn; None without ω."""
     bound = 1 / math.sqrt(max(1, n_omega * TERMS_OF_OMEGA))
     terms = torch.empty(n_heads, hidden_dim, n_omega, TERMS_OF_OMEGA).uniform_(-bound, bound)
     return nn.Parameter(terms) if n_omega else None
 
 
 def _share_omega(coords_dim: int, periods: Mapping[int, float]) -> tuple[int, ...]:
-    """Which ω each coordinate uses, after angles were lifted to two.
+    """Index of the ω of each coordinate; an angle counts as two coordinates.
 
-    The first two coordinates, η and φ, share one, so that distances in their plane stay round.
+    The first two coordinates, η and φ, share one ω, so that distances in their plane are isotropic.
     """
     shared = (0, *range(coords_dim - 1)) if coords_dim > 1 else (0,) * coords_dim
     return tuple(omega for column, omega in enumerate(shared) for _ in range(2 if column in periods else 1))

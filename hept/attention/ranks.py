@@ -1,4 +1,4 @@
-"""Ranks of numbers inside clouds, and stable orders by tuples (code, number).
+"""Ranks of values within clouds, and stable sorts by tuples (code, value).
 
 The paper packs the tuple (AND codes, base hash value) into one real number T = L + Δ·Σ… and sorts that. In
 float32 the sum loses the hash (8 % ties in large batches), so the tuple itself is sorted here.
@@ -17,7 +17,7 @@ from hept.attention.clouds import Clouds
 from hept.devices.threads import share_out
 from hept.devices.tracing import is_exporting
 
-# Below this many numbers, starting threads costs more than sorting.
+# Below this number of values, starting threads costs more than sorting.
 WORTH_A_THREAD = 2**20
 
 
@@ -33,13 +33,13 @@ def rank_in_cloud(values: Tensor, clouds: Clouds) -> Tensor:
     """
     index = clouds.index.expand(values.shape)
     order = sort_by(index, values, n_codes=clouds.n_clouds)
-    # Sorted by cloud first, each cloud stays on its own stretch of the axis.
+    # The sort is by cloud first, so each cloud keeps its range of the axis.
     rank = torch.arange(values.shape[-1], device=values.device) - clouds.spread(clouds.offsets)
     return torch.empty_like(order).scatter_(-1, order, rank.expand(order.shape))
 
 
 def joint_rank_in_cloud(first: Tensor, second: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
-    """Ranks of two values a point (query and key) in one sequence of 2n for a cloud: (..., N) twice."""
+    """Rank two values per point (query and key) jointly, among the 2n values of a cloud: (..., N) twice."""
     n = first.shape[-1]
     index = torch.cat([clouds.index, clouds.index])
     values = torch.cat([first, second], -1)
@@ -56,7 +56,7 @@ def sort_by(code: Tensor, value: Tensor, *, n_codes: float) -> Tensor:
     Args:
         code: (..., N) int64, not negative.
         value: (..., N) floating point.
-        n_codes: What the codes stay below.
+        n_codes: Upper bound of the codes, exclusive.
 
     Returns:
         (..., N) int64.
@@ -78,7 +78,7 @@ def order_rows(code: Tensor, value: Tensor) -> Tensor:
     code_bits = int(code.max()).bit_length() if code.numel() else 0
     if code_bits + 32 + index_bits > 63:
         return _sort_stably(code, value)
-    # With the position in its lowest bits a key carries its own index, and no two keys are equal.
+    # The lowest bits of a key hold its position, so keys are unique and the sorted keys contain the order.
     packed = code.contiguous() << 32 + index_bits
     packed.add_(_ascending_bits(value), alpha=2**index_bits).add_(torch.arange(n))
     sort_rows(packed)
@@ -86,20 +86,20 @@ def order_rows(code: Tensor, value: Tensor) -> Tensor:
 
 
 def sort_rows(key: Tensor) -> None:
-    """Sort integers (..., N) that are contiguous on a CPU along the last axis, in place."""
+    """Sort contiguous integers (..., N) on a CPU along the last axis, in place."""
     if key.numel() == 0:
         return
     flat = key.view(-1, key.shape[-1])
     try:
         rows = flat.numpy()
     except RuntimeError:
-        # This torch was installed without NumPy.
+        # torch was built without NumPy.
         key.copy_(torch.sort(key, dim=-1).values)
         return
 
     def sort_some(pieces: Iterable[int]) -> None:
         for i in pieces:
-            # Vectorised, which torch's own sort is not: a fifth of its time and less.
+            # NumPy's sort is vectorised: at most a fifth of the time of torch's.
             rows[i].sort()
 
     if rows.size < WORTH_A_THREAD:
@@ -109,16 +109,16 @@ def sort_rows(key: Tensor) -> None:
 
 
 def _sort_stably(code: Tensor, value: Tensor) -> Tensor:
-    """What `order_rows` returns, on any device and for any code below 2³¹."""
+    """Compute the same as `order_rows`, on any device and for any code below 2³¹."""
     return torch.sort((code << 32).add_(_ascending_bits(value)), dim=-1, stable=True).indices
 
 
 def _ascending_bits(value: Tensor) -> Tensor:
-    """Integers (int32) in the order of the numbers (float32): their bits, inverted for negative ones."""
+    """Map float32 to int32 that sort in the same order: the bits, inverted for negative numbers."""
     bits = value.contiguous().view(torch.int32)
     return (bits >> 31).bitwise_and_(0x7FFFFFFF).bitwise_xor_(bits)
 
 
-# An operator of torch, so that a compiled model does not trace it: its constants depend on the size.
+# A custom operator, so that torch.compile does not trace it: its constants depend on the size.
 _order_rows = torch.library.custom_op("hept::order_rows", order_rows, mutates_args=())
 _order_rows.register_fake(lambda code, _value: torch.empty_like(code))

@@ -1,1 +1,1 @@
-"""The machine under a run: threads of a CPU, kernels and precision of a GPU, memory, cost of operators."""
+"""Hardware: threads of a CPU, kernels and precision of a GPU, out of memory, cost of operators."""

@@ -1,4 +1,4 @@
-"""Out of memory as one line: what torch and numpy raise enters, a `JobError` leaves."""
+"""Out of memory as one line: exceptions of torch and numpy enter, a `JobError` leaves."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _CAPACITY = (
     r"(?P<device>GPU \d+) has a total capacity of (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free"
 )
 TRAINING_REMEDY = (
-    "lower batch_size (accumulate keeps the size of a step), model.hidden_dim, model.n_heads or "
-    "model.n_tables, or set checkpoint_activations=true"
+    "lower batch_points or batch_size (accumulate keeps the size of a step), model.hidden_dim, "
+    "model.n_heads or model.n_tables, or set checkpoint_activations=true"
 )
 EVALUATION_REMEDY = (
     "evaluate smaller clouds, for instance sectors of events, or use a machine with more memory"
@@ -36,10 +36,10 @@ EVALUATION_REMEDY = (
 
 @contextmanager
 def memory_errors(where: object, *, remedy: str = EVALUATION_REMEDY) -> Iterator[None]:
-    """Turn an allocation that failed in the block into one line.
+    """Turn a failed allocation in the block into a one-line error.
 
     Raises:
-        JobError: Memory did not suffice, on a CPU or a GPU.
+        JobError: Not enough memory, on a CPU or a GPU.
     """
     try:
         yield

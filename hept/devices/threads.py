@@ -1,8 +1,8 @@
-"""Threads on a CPU: how many a run uses, and work that is cut into large pieces for them.
+"""Threads on a CPU: how many a run uses, and how work is divided into large pieces.
 
-Torch's own threads share every operator and meet at its end. Where another process runs on one of the cores,
-each of these meetings may last milliseconds; so a run takes as many threads as there are idle cores, small
-operators run on one (`use_threads(1)`), and a thread that has whole pieces to itself waits once
+Torch's threads synchronise at the end of every operator. If another process occupies one of the cores, each
+synchronisation may take milliseconds. Therefore a run uses as many threads as there are idle cores, small
+operators run on one thread (`use_threads(1)`), and threads that process whole pieces synchronise only once
 (`share_out`).
 """
 
@@ -19,19 +19,19 @@ import torch
 from hepdata.errors import InputError
 
 SECONDS_OF_LOOKING = 0.25
-# Load of all cores together that is too little to give up a thread for.
+# Total load of all cores up to which no thread is given up.
 TOLERATED_LOAD = 0.25
 
 
 def choose_threads(n_threads: int | None = None, *, reserved: int = 0, processes: int = 1) -> int:
-    """How many threads a process should use.
+    """Number of threads that a process should use.
 
-    The argument decides, else `HEPT_THREADS`, else `OMP_NUM_THREADS`, else the number of cores that are idle
-    now, of those that affinity and cgroup allow.
+    The first that is set: the argument, `HEPT_THREADS`, `OMP_NUM_THREADS`; otherwise the number of currently
+    idle cores, among those that affinity and cgroup allow.
 
     Args:
         n_threads: The user's choice.
-        reserved: Cores to leave to other processes of this run, such as loader workers.
+        reserved: Cores left to other processes of this run, such as loader workers.
         processes: Processes on this machine that share the idle cores.
 
     Raises:
@@ -47,26 +47,26 @@ def choose_threads(n_threads: int | None = None, *, reserved: int = 0, processes
 
 
 def count_idle_cores() -> int:
-    """Cores that this process may use and others leave idle at the moment; at least 1."""
+    """Number of cores that this process may use and that are idle now; at least 1."""
     import joblib
     import psutil
 
     busy = [percent / 100 for percent in psutil.cpu_percent(SECONDS_OF_LOOKING, percpu=True)]
     if hasattr(os, "sched_getaffinity"):
-        # Some containers number their cores anew.
+        # In some containers core numbers exceed the number of visible cores.
         busy = [busy[core] for core in os.sched_getaffinity(0) if core < len(busy)] or busy
     return count_idle(busy, allowed=int(joblib.cpu_count()))
 
 
 def count_idle(busy: Sequence[float], *, allowed: int) -> int:
-    """How many threads fit beside the load `busy` (0 … 1) of each core, at most `allowed`, at least 1."""
+    """Number of threads for the idle part of the cores, given the load (0 … 1) of each; 1 … `allowed`."""
     idle = sum(1 - share for share in busy)
     return max(1, min(allowed, math.floor(idle + TOLERATED_LOAD)))
 
 
 @contextmanager
 def use_threads(n_threads: int) -> Iterator[None]:
-    """Let torch use so many threads within the block."""
+    """Set torch's number of threads within the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:
@@ -76,19 +76,19 @@ def use_threads(n_threads: int) -> Iterator[None]:
 
 
 def count_workers(n_pieces: int, device: torch.device) -> int:
-    """In how many threads `share_out` does so many pieces."""
+    """Number of threads that `share_out` uses for `n_pieces` pieces."""
     n_threads = torch.get_num_threads() if device.type == "cpu" else 1
     return max(1, min(n_threads, n_pieces))
 
 
 def share_out(work: Callable[[Iterable[int]], None], n_pieces: int, device: torch.device) -> None:
-    """Do the pieces 0 … n−1, on a CPU in as many threads as torch would use, elsewhere in this one.
+    """Process the pieces 0 … n−1: on a CPU in as many threads as torch uses, elsewhere in this thread.
 
     Args:
-        work: Does the pieces that it is given; called once in each thread. Pieces are given out as they are
-            asked for, so that a thread which is held up leaves more to the others.
-        n_pieces: How many pieces.
-        device: Where the work happens.
+        work: Processes the pieces of the iterator that it gets; called once in each thread. Threads take
+            pieces on demand, so a delayed thread processes fewer.
+        n_pieces: Number of pieces.
+        device: Device of the data.
     """
     n_workers = count_workers(n_pieces, device)
     if n_workers == 1:
@@ -99,7 +99,7 @@ def share_out(work: Callable[[Iterable[int]], None], n_pieces: int, device: torc
     pieces = iter(range(n_pieces))
 
     def do_some(_: int) -> None:
-        # All three are settings of a thread, and end with it.
+        # All three settings are thread-local.
         torch.set_num_threads(n_threads // n_workers)
         with torch.inference_mode(is_inference), torch.set_grad_enabled(has_grad):
             work(pieces)
@@ -108,7 +108,7 @@ def share_out(work: Callable[[Iterable[int]], None], n_pieces: int, device: torc
         with ThreadPoolExecutor(n_workers) as pool:
             list(pool.map(do_some, range(n_workers)))
     finally:
-        # What threads that are still to come begin with.
+        # The last value set is also the default of new threads.
         torch.set_num_threads(n_threads)
 
 

@@ -1,8 +1,8 @@
-"""What a computation costs a GPU besides arithmetic: launches, bytes, synchronisations and memory, counted.
+"""Count what a computation costs a GPU besides arithmetic: launches, bytes, synchronisations and memory.
 
-Nothing is computed: under fake tensors the counter sees the operators that a GPU would run. An operator
-counts as one launch that reads its inputs and writes its outputs; views count as none. Operators of our own
-that are more (or less) than that have a formula, see `register_traffic`.
+Nothing is computed: with fake tensors the counter sees the operators that a GPU would run. An operator counts
+as one launch that reads its inputs and writes its outputs; views count as none. `register_traffic` sets
+another formula for an operator of our own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Traffic:
 
 F = TypeVar("F", bound=Callable[..., Traffic])
 _FORMULAS: dict[Any, Callable[..., Traffic]] = {}
-# They move what they find, not all that they look in.
+# These read only the selected elements of their first input.
 _LOOK_UPS = {
     torch.ops.aten.gather,
     torch.ops.aten.index_select,
@@ -40,8 +40,9 @@ _LOOK_UPS = {
     torch.ops.aten.index,
     torch.ops.aten.take,
 }
-# The host waits for a value or for a size.
+# Operators after which the host waits for a value or a size.
 _WAITS = {torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero, torch.ops.aten._unique2}
+_COPIES = {torch.ops.aten._to_copy, torch.ops.aten.copy_}
 _ALLOCATIONS = {
     torch.ops.aten.empty,
     torch.ops.aten.empty_like,
@@ -52,7 +53,7 @@ _ALLOCATIONS = {
 
 
 def register_traffic(operator: Any) -> Callable[[F], F]:
-    """Let a function of the operator's arguments say what it costs.
+    """Register a function of the operator's arguments that computes its cost.
 
     Args:
         operator: Such as `torch.ops.hept.triton_attention`.
@@ -66,16 +67,17 @@ def register_traffic(operator: Any) -> Callable[[F], F]:
 
 
 class TrafficCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts all that is dispatched while it is entered.
+    """Counts all operators that are dispatched within the context.
 
     Args:
-        device: Type of the device whose work counts.
+        device: Type of the device whose operators are counted.
 
     Attributes:
-        n_launches: Kernels.
-        n_bytes: Read and written.
+        n_launches: Kernels launched.
+        n_bytes: Bytes read and written.
         n_waits: How often the host waited for the device.
-        peak: Largest number of bytes that tensors made here had at one time.
+        live: Current size in bytes of the tensors allocated within the context.
+        peak: Peak size in bytes of the tensors allocated within the context.
         by_operator: The traffic of each operator.
     """
 
@@ -84,7 +86,7 @@ class TrafficCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.device = device
         self.n_launches = self.n_bytes = self.n_waits = self.peak = 0
         self.by_operator: dict[str, Traffic] = {}
-        self._live = 0
+        self.live = 0
         self._known: set[int] = set()
 
     def __torch_dispatch__(
@@ -96,10 +98,10 @@ class TrafficCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         inputs = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
         outputs = [each for each in tree_leaves(out) if isinstance(each, Tensor)]
         is_here = any(each.device.type == self.device for each in (*inputs, *outputs))
-        # `prim` asks what a tensor is.
+        # Operators of `prim` only query properties of tensors.
         if not is_here or func.namespace == "prim":
             return out
-        self.n_waits += self._makes_wait(func, inputs, outputs)
+        self.n_waits += self._makes_wait(func, inputs, outputs, kwargs)
         for tensor in outputs:
             self._watch(tensor)
         traffic = _measure(func, args, kwargs, inputs, outputs)
@@ -109,28 +111,33 @@ class TrafficCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.by_operator[name] = self.by_operator.get(name, Traffic(0, 0)) + traffic
         return out
 
-    def _makes_wait(self, func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
+    def _makes_wait(
+        self, func: Any, inputs: list[Tensor], outputs: list[Tensor], kwargs: dict[str, Any]
+    ) -> bool:
         devices = {each.device.type for each in inputs}, {each.device.type for each in outputs}
         to_host = self.device != "cpu" and self.device in devices[0] and "cpu" in devices[1]
+        # Torch waits for the end of a copy from the host, unless told that the memory stays as it is.
+        is_copy = func.overloadpacket in _COPIES and "cpu" in devices[0] and self.device in devices[1]
+        from_host = is_copy and self.device != "cpu" and not kwargs.get("non_blocking")
         by_mask = func.overloadpacket is torch.ops.aten.index and any(
             each.dtype == torch.bool for each in inputs[1:]
         )
-        return to_host or by_mask or func.overloadpacket in _WAITS
+        return to_host or from_host or by_mask or func.overloadpacket in _WAITS
 
     def _watch(self, tensor: Tensor) -> None:
-        """Count the memory of a new tensor until it is gone."""
+        """Count the memory of a new tensor until it is freed."""
         storage = tensor.untyped_storage()
         if tensor.device.type != self.device or storage._cdata in self._known:
             return
         key, size = storage._cdata, storage.nbytes()
         self._known.add(key)
-        self._live += size
-        self.peak = max(self.peak, self._live)
+        self.live += size
+        self.peak = max(self.peak, self.live)
         weakref.finalize(storage, self._forget, key, size)
 
     def _forget(self, key: int, size: int) -> None:
         self._known.discard(key)
-        self._live -= size
+        self.live -= size
 
 
 def _measure(
@@ -148,7 +155,7 @@ def _measure(
 
 
 def _is_view(func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
-    """Whether the operator only looks at the memory of an input."""
+    """Whether the outputs are views of the inputs."""
     if any(each.alias_info is not None and each.alias_info.is_write for each in func._schema.arguments):
         return False
     own = {each.untyped_storage()._cdata for each in inputs}
@@ -156,6 +163,6 @@ def _is_view(func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
 
 
 def _count_bytes(tensor: Tensor) -> int:
-    """Bytes of the elements that differ in their place in memory: an expanded axis counts once."""
+    """Bytes of the elements with distinct addresses: an expanded axis counts once."""
     sizes = (size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
     return math.prod(sizes) * tensor.element_size() if tensor.numel() else 0

@@ -1,4 +1,4 @@
-"""Where Triton's kernels run: tensors enter, yes or no leaves."""
+"""Whether Triton's kernels can run: tensors enter, yes or no leaves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-# Older GPUs have no tensor cores for float32, and little shared memory; plain torch serves them.
+# Older GPUs lack TF32 tensor cores and have little shared memory; they use plain torch.
 OLDEST_CAPABILITY = 80
 
 
@@ -22,7 +22,7 @@ def has_triton() -> bool:
 
 @cache
 def find_capability(device: torch.device) -> int:
-    """80 for a GPU of compute capability 8.0; fake tensors may have a GPU where there is none."""
+    """Compute capability times 10, such as 80; `OLDEST_CAPABILITY` for fake tensors without a GPU."""
     if device.type != "cuda" or not torch.cuda.is_available():
         return OLDEST_CAPABILITY
     major, minor = torch.cuda.get_device_capability(device)
@@ -30,15 +30,15 @@ def find_capability(device: torch.device) -> int:
 
 
 def can_run_triton(*tensors: Tensor | None) -> bool:
-    """Whether kernels for float32 take these tensors where they are."""
+    """Whether the float32 kernels support these tensors on their device."""
     given = [each for each in tensors if each is not None]
     device = given[0].device
-    # On a CPU there is Triton's interpreter, for those who ask for it.
+    # On a CPU, Triton's interpreter must be requested explicitly.
     is_there = device.type == "cuda" or (device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
     is_float = all(each.dtype == torch.float32 for each in given)
     return is_there and is_float and has_triton() and find_capability(device) >= OLDEST_CAPABILITY
 
 
 def launch_beside(tensor: Tensor) -> AbstractContextManager[None]:
-    """Launch on the tensor's device: Triton takes the current one, which may be another."""
+    """Make the tensor's device the current one: Triton launches on the current device."""
     return torch.cuda.device_of(tensor)  # type: ignore[no-untyped-call]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,11 +23,23 @@ class Clustering:
             group.
         eps: Largest distance of neighbours in a track (DBSCAN alone).
         min_points: Smallest neighbourhood of a track's core point (DBSCAN), smallest track (HDBSCAN).
+
+    Raises:
+        ValueError: An unknown method, or a number out of range.
     """
 
     method: Method = "dbscan"
     eps: float = 0.2
     min_points: int = 3
+
+    def __post_init__(self) -> None:
+        if self.method not in ("dbscan", "hdbscan"):
+            raise ValueError(f"method is {self.method!r}; it must be 'dbscan' or 'hdbscan'")
+        if not 0 < self.eps < math.inf:
+            raise ValueError(f"eps is {self.eps}; it must be positive and finite")
+        least = 2 if self.method == "hdbscan" else 1
+        if not (isinstance(self.min_points, int) and self.min_points >= least):
+            raise ValueError(f"min_points is {self.min_points}; it must be at least {least}, a whole number")
 
 
 def cluster(
@@ -47,12 +60,7 @@ def cluster(
     Raises:
         ValueError: An unknown method, or a number out of range.
     """
-    if method not in ("dbscan", "hdbscan"):
-        raise ValueError(f"method is {method!r}; it must be 'dbscan' or 'hdbscan'")
-    if not eps > 0:
-        raise ValueError(f"eps is {eps}; it must be positive")
-    if min_points < 1 or (method == "hdbscan" and min_points < 2):
-        raise ValueError(f"min_points is {min_points}; it must be at least {2 if method == 'hdbscan' else 1}")
+    Clustering(method, eps, min_points)
     if len(embeddings) < max(min_points, 2):
         labels = np.full(len(embeddings), NO_TRACK, dtype=np.int64)
         labels[:] = 0 if method == "dbscan" and min_points == 1 else NO_TRACK

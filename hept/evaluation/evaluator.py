@@ -1,8 +1,9 @@
-"""How good a trained model is on a split: clouds enter, figures of merit leave."""
+"""How good a trained model is on a split: clouds enter, figures of merit, tracks and curves leave."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -10,12 +11,37 @@ from torch import Tensor, nn
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.loader.stream import Loader
-from hepdata.progress import Progress, Silent
-from hept.devices.memory import memory_errors
-from hept.model.dataset_checks import check_fit, check_labels, check_split, check_task, find_target
+from hepdata.progress import Progress
+from hept.devices.choice import Precision
+from hept.evaluation.clustering import Clustering
+from hept.evaluation.inference import Account, Answer, run_model, run_network, take_in
+from hept.evaluation.pair_curve import PairCurve
+from hept.evaluation.reconstruction import Reconstruction, TrackFinder
+from hept.metrics.classification import Classification
+from hept.metrics.cleaning import Cleaning
+from hept.model.dataset_checks import check_labels, find_target
 from hept.model.trained import ModelLike, TrainedModel
 from hept.model.weights import load_model
-from hept.objectives.objective import Objective, make_objective
+from hept.objectives.classification import ClassificationScores
+from hept.objectives.objective import Objective, Scores, make_objective
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What one pass of a model over a split tells.
+
+    Attributes:
+        metrics: Figures of merit by name.
+        tracks: Tracks that were found; None without a clustering.
+        curves: Precision against recall: "model", and "PUPPI-like" beside pileup mitigation. Where the model
+            classifies, its area is `metrics["auc"]`.
+        events: The first clouds with their outputs, on the host.
+    """
+
+    metrics: dict[str, float]
+    tracks: Reconstruction | None
+    curves: dict[str, Classification]
+    events: tuple[Answer, ...]
 
 
 def evaluate(
@@ -23,6 +49,7 @@ def evaluate(
     dataset: DatasetLike,
     split: str = "test",
     *,
+    clustering: Clustering | None = None,
     progress: Progress | None = None,
 ) -> dict[str, float]:
     """Figures of merit of a model on a split.
@@ -31,33 +58,70 @@ def evaluate(
         model: A run folder, a weights file, the published checkpoint, or a loaded model.
         dataset: A dataset or its location.
         split: Which part of it.
+        clustering: How embeddings become tracks; without it tracks are not looked for.
         progress: Listener.
 
     Returns:
         `loss`; pairs: `ap@0.9`, `ap@0.5`, `ap@0`, `precision19@…`, `recall19@…`, means over clouds;
         classification: `auc` (average precision), `roc_auc`, `f1`, pooled and `…_per_cloud`; `n_clouds`;
-        and the further figures of merit that the dataset's target names.
+        the further figures of merit that the dataset's target names; and those of
+        `hept.evaluation.reconstruction.Reconstruction` where tracks are looked for.
 
     Raises:
         InputError: Model and dataset do not fit, or the split is empty.
     """
     trained, opened = load_model(model), open_dataset(dataset)
-    check_labels(opened, needs_pairs=False)
-    loader = open_split(trained, opened, split, pairs=opened.manifest.has_pairs)
-    objective = make_objective(find_target(opened), trained.config.loss)
-    return score_split(trained.network, loader, objective, progress=progress)
+    answers = run_for_metrics(trained, opened, split, progress=progress)
+    return assess(trained, opened, answers, clustering=clustering).metrics
 
 
-def open_split(trained: TrainedModel, dataset: Dataset, split: str, *, pairs: bool = False) -> Loader:
-    """One cloud at a time, with the inputs that the model was trained on.
+def run_for_metrics(
+    trained: TrainedModel, dataset: Dataset, split: str, *, progress: Progress | None = None
+) -> Iterator[Answer]:
+    """The pass over a split whose answers `assess` takes in.
 
     Raises:
-        InputError: Wrong task, an empty split, or a dataset that does not store the model's inputs.
+        InputError: Model and dataset do not fit, the split is empty, or the dataset has no labels.
     """
-    check_task(dataset, trained.task, f"the model {trained.source}", objective=trained.objective)
-    check_split(dataset, split)
-    check_fit(dataset, trained.features, trained.coords, whose=f"the model {trained.source}")
-    return dataset[split].loader(1, features=trained.features, coords=trained.coords, pairs=pairs)
+    check_labels(dataset, needs_pairs=False)
+    return run_model(trained, dataset, split, pairs=dataset.manifest.has_pairs, progress=progress)
+
+
+def assess(
+    trained: TrainedModel,
+    dataset: Dataset,
+    answers: Iterable[Answer],
+    *,
+    clustering: Clustering | None = None,
+    n_clouds_in_curve: int = 0,
+    n_events: int = 0,
+    only_metric: bool = False,
+) -> Assessment:
+    """Everything that is asked of a model's answers, in one pass over them.
+
+    Args:
+        trained: The model.
+        dataset: Whose clouds the answers are for.
+        answers: See `run_for_metrics`.
+        clustering: How embeddings become tracks; without it tracks are not looked for.
+        n_clouds_in_curve: Clouds that the curve of a model that embeds is made from; 0 makes none.
+        n_events: Clouds to keep with their outputs.
+        only_metric: Whether only the metric that chooses the best epoch is wanted, beside the loss.
+    """
+    target = find_target(dataset)
+    scores = SplitScores(make_objective(target, trained.config.loss, only_metric=only_metric))
+    tracks = TrackFinder(target, clustering) if trained.is_embedding and clustering else None
+    pairs = PairCurve(target, n_clouds_in_curve) if trained.is_embedding and n_clouds_in_curve else None
+    events = _FirstEvents(n_events)
+    accounts: list[Account | None] = [scores, tracks, pairs, events]
+    take_in(answers, [account for account in accounts if account is not None])
+    metrics, found = scores.result(), tracks.result() if tracks else None
+    return Assessment(
+        metrics | (found.summary() if found else {}),
+        found,
+        {"model": pairs.result()} if pairs else _list_curves(scores.scores),
+        tuple(events.answers),
+    )
 
 
 def score_split(
@@ -65,46 +129,59 @@ def score_split(
     loader: Loader,
     objective: Objective,
     *,
-    progress: Progress | None = None,
+    precision: Precision = "32-true",
     device: torch.device | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, float]:
-    """Loss and metrics over a loader's clouds, in evaluation mode."""
-    scores = objective.scores()
-    losses: list[float] = []
-    for out, batch in embed(network, loader, progress=progress, device=device):
-        has_truth = batch.positives is not None or not objective.needs_pairs
-        if has_truth and objective.count(batch):
-            losses.append(float(objective.loss(out, batch, normaliser=None, generator=None)))
-        scores.add(out, batch)
-    loss = sum(losses) / len(losses) if losses else float("nan")
-    return {"loss": loss, **scores.result(), "n_clouds": float(len(loader))}
+    """Loss and metrics over a loader's clouds, in evaluation mode; see `run_network`."""
+    scores = SplitScores(objective)
+    answers = run_network(network, loader, precision=precision, device=device, progress=progress)
+    take_in(answers, [scores])
+    return scores.result()
 
 
-def embed(
-    network: nn.Module,
-    loader: Loader,
-    *,
-    progress: Progress | None = None,
-    device: torch.device | None = None,
-) -> Iterator[tuple[Tensor, Batch]]:
-    """Outputs of the network for every batch of a loader, in evaluation mode without gradients."""
-    listener = progress or Silent()
-    listener.start("evaluating", len(loader), "cloud")
-    was_training = network.training
-    network.eval()
-    try:
-        for batch in loader:
-            on_device = batch if device is None else batch.to(device)
-            with torch.inference_mode(), memory_errors(_name_clouds(batch)):
-                out = network(on_device.features, on_device.coords, on_device.offsets)
-            yield out, on_device
-            listener.advance(batch.n_clouds)
-    finally:
-        network.train(was_training)
-        listener.finish()
+@dataclass
+class SplitScores:
+    """Loss, figures of merit and number of clouds of a split."""
+
+    objective: Objective
+
+    def __post_init__(self) -> None:
+        self.scores: Scores = self.objective.scores()
+        self._losses: list[Tensor] = []
+        self._n_clouds = 0
+
+    def add(self, out: Tensor, batch: Batch) -> None:
+        """Take in one batch; without pair lists, an objective that needs them has no loss."""
+        has_truth = batch.positives is not None or not self.objective.needs_pairs
+        if has_truth and self.objective.count(batch):
+            self._losses.append(self.objective.loss(out, batch, normaliser=None, generator=None).detach())
+        self.scores.add(out, batch)
+        self._n_clouds += batch.n_clouds
+
+    def result(self) -> dict[str, float]:
+        """The figures so far; the loss is the mean over batches."""
+        losses = [float(loss) for loss in self._losses]
+        loss = sum(losses) / len(losses) if losses else float("nan")
+        return {"loss": loss, **self.scores.result(), "n_clouds": float(self._n_clouds)}
 
 
-def _name_clouds(batch: Batch) -> str:
-    clouds = zip(batch.event_id.tolist(), batch.sector.tolist(), strict=True)
-    names = ", ".join(f"event {event} sector {sector}" for event, sector in clouds)
-    return f"{names} ({len(batch.features):,} points)"
+@dataclass
+class _FirstEvents:
+    n_events: int
+    answers: list[Answer] = field(default_factory=list)
+
+    def add(self, out: Tensor, batch: Batch) -> None:
+        if len(self.answers) < self.n_events:
+            self.answers.append((out.cpu(), batch.to("cpu")))
+
+
+def _list_curves(scores: Scores) -> dict[str, Classification]:
+    """The curves behind the areas among the figures of merit."""
+    if not isinstance(scores, ClassificationScores):
+        return {}
+    curves = {"model": scores.pooled()}
+    for figure in scores.figures:
+        if isinstance(figure, Cleaning):
+            curves["PUPPI-like"] = figure.baseline()
+    return curves

@@ -8,6 +8,7 @@ names it); where the model embeds, the point's `embedding` and `track` (−1 for
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress, Silent
 from hepdata.storage.atomic import write_atomically
 from hept.evaluation.clustering import Clustering, cluster
-from hept.evaluation.evaluator import embed, open_split
+from hept.evaluation.inference import run_model
 from hept.model.dataset_checks import find_target
 from hept.model.trained import TrainedModel
 
@@ -66,21 +67,20 @@ def predict(
         JobError: The file cannot be written.
     """
     splits = [split] if split is not None else [name for name in dataset.splits if len(dataset[name])]
-    loaders = [open_split(trained, dataset, name) for name in splits or dataset.splits[:1]]
+    answers = [run_model(trained, dataset, name) for name in splits or dataset.splits[:1]]
     point_id = find_target(dataset).point_id
     layout = _layout(point_id, is_embedding=trained.is_embedding)
     listener = progress or Silent()
-    listener.start("predicting", sum(len(loader) for loader in loaders), "cloud")
+    listener.start("predicting", sum(len(dataset[name]) for name in splits), "cloud")
     n_clouds = n_points = n_tracks = 0
     with write_atomically(out) as file, pq.ParquetWriter(file, layout, compression="zstd") as writer:
-        for loader in loaders:
-            for result, batch in embed(trained.network, loader):
-                table = _rows(result, batch, clustering or Clustering(), layout)
-                writer.write_table(table)
-                n_clouds, n_points = n_clouds + 1, n_points + len(table)
-                if trained.is_embedding and len(table):
-                    n_tracks += 1 + int(table["track"].to_numpy().max())
-                listener.advance(1)
+        for result, batch in chain.from_iterable(answers):
+            table = _rows(result, batch, clustering or Clustering(), layout)
+            writer.write_table(table)
+            n_clouds, n_points = n_clouds + 1, n_points + len(table)
+            if trained.is_embedding and len(table):
+                n_tracks += 1 + int(table["track"].to_numpy().max())
+            listener.advance(1)
     listener.finish()
     return Prediction(out, n_clouds, n_points, n_tracks if trained.is_embedding else None)
 

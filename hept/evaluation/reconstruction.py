@@ -1,19 +1,17 @@
-"""Tracks of a whole split: a model and a clustering enter, efficiencies and the TrackML score leave."""
+"""Tracks of a whole split: outputs and a clustering enter, efficiencies and the TrackML score leave."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
+from torch import Tensor
 
-from hepdata.loader.dataset import Dataset
-from hepdata.progress import Progress
+from hepdata.loader.batch import Batch
+from hepdata.schema import Target
 from hept.evaluation.clustering import Clustering, cluster
-from hept.evaluation.evaluator import embed, open_split
 from hept.evaluation.truth import list_truth
-from hept.metrics.tracks import Rates, match_tracks, trackml_score
-from hept.model.dataset_checks import find_target
-from hept.model.trained import TrainedModel
+from hept.metrics.tracks import Rates, TrackMatch, match_tracks, trackml_score
 
 PT_MIN = 0.9
 
@@ -36,27 +34,25 @@ class Reconstruction:
         return self.rates.summary(PT_MIN) | {"trackml_score": self.score}
 
 
-def reconstruct(
-    trained: TrainedModel,
-    dataset: Dataset,
-    split: str,
-    clustering: Clustering,
-    *,
-    progress: Progress | None = None,
-) -> Reconstruction:
-    """Find the tracks of every cloud of a split and compare them with the particles.
+@dataclass
+class TrackFinder:
+    """Finds the tracks of every cloud and compares them with the particles."""
 
-    Raises:
-        InputError: Model and dataset do not fit.
-    """
-    target = find_target(dataset)
-    matches, scores = [], []
-    for out, batch in embed(trained.network, open_split(trained, dataset, split), progress=progress):
-        track = cluster(out.double().cpu().numpy(), **asdict(clustering))
-        truth = list_truth(batch, target)
-        matches.append(match_tracks(track, *truth))
+    target: Target
+    clustering: Clustering
+    matches: list[TrackMatch] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+
+    def add(self, out: Tensor, batch: Batch) -> None:
+        """Take in one cloud."""
+        track = cluster(out.cpu().double().numpy(), **asdict(self.clustering))
+        truth = list_truth(batch, self.target)
+        self.matches.append(match_tracks(track, *truth))
         particle = truth[0]
-        scores.append(trackml_score(track, particle, (particle != 0).astype(np.float64)))
-    # Events of noise only have no score.
-    known = [score for score in scores if not np.isnan(score)]
-    return Reconstruction(Rates(tuple(matches)), float(np.mean(known)) if known else float("nan"))
+        self.scores.append(trackml_score(track, particle, (particle != 0).astype(np.float64)))
+
+    def result(self) -> Reconstruction:
+        """Rates over all clouds, and the mean of the scores."""
+        # Events of noise only have no score.
+        known = [score for score in self.scores if not np.isnan(score)]
+        return Reconstruction(Rates(tuple(self.matches)), float(np.mean(known)) if known else float("nan"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,18 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepdata.errors import InputError
-from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress, Silent
 from hepdata.schema import Target
 from hepdata.storage.atomic import write_atomically
 from hept.evaluation.clustering import Clustering, cluster
-from hept.evaluation.evaluator import embed, open_split
-from hept.evaluation.truth import list_truth
-from hept.metrics.tracks import Rates, TrackMatch, match_tracks
-from hept.model.dataset_checks import find_target
+from hept.evaluation.inference import Answer, run_model
+from hept.evaluation.truth import Truth, list_truth
+from hept.metrics.tracks import Rates, match_tracks
+from hept.model.dataset_checks import check_labels, find_target
 from hept.model.trained import TrainedModel
-from hept.objectives.pairs import select_points
 
 FILE = "clustering.json"
 # Multiples of the median distance of a hit to the nearest hit of its own particle.
@@ -30,6 +28,9 @@ STEPS = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 MIN_POINTS = (2, 3)
 SMALLEST_TRACKS = (2, 3, 4)
 PT_MIN = 0.9
+
+# Embeddings of a cloud (N, D), and what its particles are.
+_Cloud = tuple[NDArray[np.float64], Truth]
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,17 @@ def tune_clustering(
             expected="a model whose embeddings are clustered",
             remedy="give a model trained on pairs, for instance on a tracking dataset",
         )
-    target = find_target(dataset)
-    loader = open_split(trained, dataset, split)
-    clouds = [
-        (out.double().cpu().numpy(), batch)
-        for (out, batch), _ in zip(embed(trained.network, loader), range(max_clouds), strict=False)
-    ]
-    scale = _typical_distance(clouds, target)
+    check_labels(dataset, needs_pairs=False)
+    answers = run_model(trained, dataset, split, max_clouds=max_clouds, progress=progress)
+    return try_clusterings(answers, find_target(dataset), progress=progress)
+
+
+def try_clusterings(
+    answers: Iterable[Answer], target: Target, *, progress: Progress | None = None
+) -> list[Trial]:
+    """Try clusterings on the outputs of a model that embeds, the best first."""
+    clouds = [(out.cpu().double().numpy(), list_truth(batch, target)) for out, batch in answers]
+    scale = _typical_distance(clouds)
     candidates = [
         Clustering("dbscan", float(step * scale), min_points) for step in STEPS for min_points in MIN_POINTS
     ]
@@ -79,31 +84,23 @@ def tune_clustering(
     listener.start("clustering", len(candidates), "trial")
     trials = []
     for candidate in candidates:
-        trials.append(_try(candidate, clouds, target))
+        trials.append(_try(candidate, clouds))
         listener.advance(1, f"double majority {trials[-1].efficiency:.3f}")
     listener.finish()
     return sorted(trials, key=lambda trial: -trial.efficiency)
 
 
-def find_tracks(
-    embeddings: NDArray[np.floating], batch: Batch, target: Target, clustering: Clustering
-) -> TrackMatch:
-    """Cluster one cloud and compare with its particles."""
-    return match_tracks(cluster(embeddings, **asdict(clustering)), *list_truth(batch, target))
-
-
-def _try(candidate: Clustering, clouds: Iterable[tuple[NDArray[np.float64], Batch]], target: Target) -> Trial:
-    rates = Rates(tuple(find_tracks(embeddings, batch, target, candidate) for embeddings, batch in clouds))
+def _try(candidate: Clustering, clouds: Iterable[_Cloud]) -> Trial:
+    rates = Rates(tuple(match_tracks(cluster(x, **asdict(candidate)), *truth) for x, truth in clouds))
     summary = rates.summary(PT_MIN)
     return Trial(candidate, summary["efficiency_double_majority"], summary)
 
 
-def _typical_distance(clouds: Sequence[tuple[NDArray[np.float64], Batch]], target: Target) -> float:
+def _typical_distance(clouds: Iterable[_Cloud]) -> float:
+    """The median distance of a hit above 0.9 GeV to the nearest hit of its particle."""
     nearest: list[float] = []
-    for embeddings, batch in clouds:
-        particle = batch.columns[target.label].cpu().numpy()
-        wanted = select_points(batch, target, PT_MIN).cpu().numpy()
-        for label in np.unique(particle[wanted]):
+    for embeddings, (particle, pt, _, counts) in clouds:
+        for label in np.unique(particle[counts & (pt > PT_MIN)]):
             hits = embeddings[particle == label]
             distance = np.linalg.norm(hits[:, None] - hits, axis=2)
             np.fill_diagonal(distance, np.inf)

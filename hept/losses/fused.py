@@ -1,4 +1,4 @@
-"""InfoNCE on a GPU in one kernel, without waiting for it: the launch of `hept.losses.triton_pairs`.
+"""InfoNCE on a GPU in one kernel, without synchronisation: the launch of `hept.losses.triton_pairs`.
 
 Axes: N points, D dimensions, E pairs, B clouds.
 """
@@ -11,7 +11,7 @@ from torch import Tensor
 from hept.devices.traffic import Traffic, register_traffic
 from hept.devices.triton_support import launch_beside
 
-# Pairs that a program takes at a time.
+# Pairs that a program processes at a time.
 CHUNK = 64
 # Gradients are integers in these units, see `hept.losses.triton_pairs`.
 UNIT = 2.0**40
@@ -89,9 +89,9 @@ def count_traffic(
     fraction: float,
     *_: object,
 ) -> Traffic:
-    """Launches and bytes if every point is an anchor, which shapes do not tell: the most there can be.
+    """Upper bound of launches and bytes, with every point as an anchor: shapes do not give their number.
 
-    A program reads each embedding once. A gradient is read and written for each pair.
+    A program reads each embedding once, and reads and writes a gradient for each pair.
     """
     n_points, dim = x.shape
     row, gradient = 4 * dim, 2 * 8 * dim

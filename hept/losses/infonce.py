@@ -8,11 +8,11 @@ averaged over the pairs of a particle, then over particles. The logit l is a bou
 distance d: `published` exp(−d / (2·0.75²)) / τ, as in the authors' code; `paper` exp(−d² / τ), as in the
 paper's equation.
 
-Points lie along a space-filling curve, so that neighbouring anchors share most of their negatives. A tile
-of anchors against the union of their lists is therefore a small and well-filled dense product: no pair list
-is sorted, and none is gathered in full. Value and gradient are computed in the same pass over the tiles,
-which leaves nothing to keep for the backward pass but one gradient of the size of the embeddings. On a GPU
-one kernel does the same anchor by anchor, see `hept.losses.triton_pairs`.
+Points are ordered along a space-filling curve, so consecutive anchors share most of their negatives. A tile
+of anchors against the union of their negatives is therefore a small dense product with few masked entries; no
+pair list is sorted or gathered in full. One pass over the tiles computes value and gradient, so the backward
+pass needs only the gradient of the embeddings. On a GPU one kernel does the same anchor by anchor, see
+`hept.losses.triton_pairs`.
 
 Axes: N points, E pairs, T anchors of a tile, U points that are a negative of at least one of them, D
     dimensions.
@@ -45,14 +45,14 @@ SMALLEST_TAU = 0.0125
 class RandomNegatives:
     """Further negatives, drawn from the whole cloud of the anchor.
 
-    One draw serves all anchors of a tile, on a GPU each anchor has its own; points of the anchor's own
-    particle (itself included) are left out for that anchor.
+    On a CPU all anchors of a tile share one draw; on a GPU each anchor has its own. Points of the anchor's
+    particle, including the anchor, do not count as its negatives.
 
     Attributes:
-        fraction: How many, as a part of the anchors' stored negatives.
+        fraction: Number of draws, as a fraction of the anchor's stored negatives.
         offsets: (B + 1,) where the clouds begin and end on the point axis.
-        generator: Source of the draws, on the host.
-        seed: Of the draws of a GPU, below 2³¹; taken from the generator if not said.
+        generator: Random generator of the host.
+        seed: Seed of the draws on a GPU, below 2³¹; drawn from the generator if None.
     """
 
     fraction: float
@@ -61,7 +61,7 @@ class RandomNegatives:
     seed: int | None = None
 
     def choose_seed(self) -> int:
-        """The seed, by which a GPU draws what does not depend on the order of its work."""
+        """The seed of the draws on a GPU, which do not depend on the order of execution."""
         return int(torch.randint(2**31, (), generator=self.generator)) if self.seed is None else self.seed
 
 
@@ -75,17 +75,17 @@ def info_nce(
     tau: float = 0.05,
     similarity: Similarity = "published",
     random_negatives: RandomNegatives | None = None,
-    normaliser: float | None = None,
+    normaliser: Tensor | float | None = None,
 ) -> Tensor:
     """The InfoNCE loss of a batch of clouds; differentiable once in the embeddings.
 
-    An anchor without negatives has nothing to be told apart from: its pairs count with a loss of zero. A
-    batch without any positive pair has a loss of zero, with a gradient of zero.
+    The pairs of an anchor without negatives count with a loss of zero. A batch without positive pairs has
+    zero loss and zero gradient.
 
     Args:
         embeddings: (N, D).
         positives: Same-particle partners of every point.
-        negatives: Points to be told apart from every point.
+        negatives: Negative partners of every point.
         particle: (N,) int64, equal within a particle, different between particles (see `number_particles`).
         is_anchor: (N,) bool, whether the positives of a point enter the loss.
         tau: Temperature.
@@ -154,7 +154,7 @@ class _InfoNCE(torch.autograd.Function):
         is_anchor: Tensor,
         logit: _Logit,
         random_negatives: RandomNegatives | None,
-        normaliser: float | None,
+        normaliser: Tensor | float | None,
     ) -> Tensor:
         if can_run_triton(x):
             total, grad = _fuse(
@@ -167,8 +167,8 @@ class _InfoNCE(torch.autograd.Function):
         total = x.new_zeros((), dtype=torch.float64)
         grad = torch.zeros_like(x, dtype=torch.float64)
         columns = _Columns(negatives, len(x))
-        # The operators of a tile take microseconds: several threads gain nothing, and lose much where
-        # another process keeps one of them waiting.
+        # The operators of a tile take microseconds: several threads gain nothing, and are much slower if
+        # another process delays one of them.
         with use_threads(1):
             for tile in _cut(anchors, random_negatives):
                 total += _add_tile(
@@ -192,9 +192,9 @@ def _fuse(
     is_anchor: Tensor,
     logit: _Logit,
     random_negatives: RandomNegatives | None,
-    normaliser: float | None,
+    normaliser: Tensor | float | None,
 ) -> tuple[Tensor, Tensor]:
-    """Loss and gradient in one kernel; the host reads nothing that is on the device."""
+    """Loss and gradient in one kernel, without synchronisation."""
     weight, n_particles = weigh_anchors(positives.ptr.diff(), particle, is_anchor)
     seed, fraction, offsets = 0, 0.0, None
     if random_negatives is not None:
@@ -210,19 +210,23 @@ def _fuse(
     return total.to(x.dtype), (units.double() / (UNIT * divisor)).to(x.dtype)
 
 
-def _weigh_pairs(anchors: Tensor, positives: Rows, particle: Tensor, normaliser: float | None) -> Tensor:
+def _weigh_pairs(
+    anchors: Tensor, positives: Rows, particle: Tensor, normaliser: Tensor | float | None
+) -> Tensor:
     """(N,) weight of each positive pair of an anchor: 1 / (pairs of the particle · particles)."""
     weight = torch.zeros(len(particle), dtype=torch.float64, device=particle.device)
     if len(anchors) == 0:
         return weight
-    _, inverse = torch.unique(particle[anchors], return_inverse=True)
-    n_pairs = torch.bincount(inverse, weights=positives.ptr.diff()[anchors].double())
-    weight[anchors] = 1 / (n_pairs[inverse] * (len(n_pairs) if normaliser is None else normaliser))
+    numbers, inverse = torch.unique(particle[anchors], return_inverse=True)
+    # Integers: the sum is the same in any order.
+    n_pairs = torch.zeros_like(numbers).index_add_(0, inverse, positives.ptr.diff()[anchors].long())
+    divisor = len(n_pairs) if normaliser is None else normaliser
+    weight[anchors] = 1 / (n_pairs[inverse].double() * divisor)
     return weight
 
 
 def _cut(anchors: Tensor, random_negatives: RandomNegatives | None) -> Iterator[Tensor]:
-    """Tiles of consecutive anchors; where negatives are drawn from clouds, no tile straddles two."""
+    """Tiles of consecutive anchors; with random negatives, each tile stays within one cloud."""
     if random_negatives is None:
         yield from torch.split(anchors, TILE) if len(anchors) else ()
         return
@@ -252,7 +256,7 @@ class _Columns:
 
 
 def gather_rows(ptr: Tensor, idx: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of some anchors: position of the anchor in `anchors`, and partner, of each pair."""
+    """The pairs of some anchors: for each pair, the anchor's position in `anchors`, and the partner."""
     begin, length = ptr[anchors], ptr[anchors + 1] - ptr[anchors]
     rows = torch.repeat_interleave(torch.arange(len(anchors), device=ptr.device), length)
     ends = length.cumsum(0)
@@ -271,15 +275,15 @@ def _add_tile(
     random_negatives: RandomNegatives | None,
     grad: Tensor,
 ) -> Tensor:
-    """The tile's share of the loss; its gradient is added to `grad`."""
+    """The tile's part of the loss; its gradient is added to `grad`."""
     union, is_negative = columns.of(anchors)
     if random_negatives is not None:
         drawn = _draw(anchors, is_negative, random_negatives)
         union = torch.cat([union, drawn])
         is_negative = torch.cat([is_negative, particle[anchors][:, None] != particle[drawn]], dim=1)
 
-    # Contractions in float64, since d² is a small difference of large numbers; the exponentials in x's own
-    # precision. The centre is subtracted for the same reason.
+    # d² is a small difference of large numbers: products are in float64 and relative to a centre. The
+    # exponentials are in the precision of x.
     centre = x[anchors].double().mean(0)
     a = x[anchors].double() - centre  # (T, D)
     b = x[union].double() - centre  # (U, D)
@@ -309,7 +313,7 @@ def _add_tile(
 
 
 def _draw(anchors: Tensor, is_negative: Tensor, random_negatives: RandomNegatives) -> Tensor:
-    """Random points of the anchors' cloud, as many as the stated part of their mean list."""
+    """Draw random points of the anchors' cloud: `fraction` of the mean number of negatives of an anchor."""
     offsets = random_negatives.offsets
     cloud = int(torch.searchsorted(offsets, anchors[:1], right=True)) - 1
     begin, end = int(offsets[cloud]), int(offsets[cloud + 1])

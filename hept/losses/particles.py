@@ -1,6 +1,6 @@
-"""Which points are of one particle, and how much their pairs weigh: labels enter, numbers and weights leave.
+"""Particles of a batch and the weights of their pairs: labels enter, particle numbers and weights leave.
 
-Only `count_particles` waits for a GPU.
+No function waits for a GPU.
 
 Axes: N points.
 """
@@ -23,19 +23,28 @@ class Rows(Protocol):
 
 
 def number_particles(particle_id: Tensor, cloud_index: Tensor) -> Tensor:
-    """(N,) numbers 0, 1, … that agree where particle and cloud do: ids repeat from event to event."""
+    """(N,) numbers 0, 1, … that are equal for equal particle and cloud, since ids repeat between events."""
     return rank_particles(cloud_index, particle_id)
 
 
-def count_particles(positives: Rows, particle: Tensor, is_anchor: Tensor) -> int:
-    """How many particles the loss is a mean over: those with an anchor that has a positive."""
-    return len(torch.unique(particle[is_anchor & (positives.ptr.diff() > 0)]))
+def count_particles(positives: Rows, particle: Tensor, is_anchor: Tensor) -> Tensor:
+    """How many particles the loss is a mean over: those with an anchor that has a positive.
+
+    Args:
+        positives: Same-particle partners of every point.
+        particle: (N,) int64, what `number_particles` returns.
+        is_anchor: (N,) bool.
+    """
+    n_anchors = torch.zeros_like(particle).index_add_(
+        0, particle, (is_anchor & (positives.ptr.diff() > 0)).long()
+    )
+    return (n_anchors > 0).sum()
 
 
 def rank_particles(*keys: Tensor) -> Tensor:
-    """(N,) numbers 0, 1, … in the order of tuples of keys (N,), the first one leading; equal for equal ones.
+    """(N,) dense ranks 0, 1, … of the tuples of `keys` (N,); the first key is the most significant.
 
-    Sizes are those of the inputs, so that a GPU is not asked for any.
+    All shapes follow from the inputs, so no GPU synchronisation is needed.
     """
     order = torch.arange(len(keys[0]), device=keys[0].device)
     for key in reversed(keys):
@@ -48,7 +57,7 @@ def rank_particles(*keys: Tensor) -> Tensor:
 
 
 def weigh_anchors(n_positives: Tensor, particle: Tensor, is_anchor: Tensor) -> tuple[Tensor, Tensor]:
-    """Weight (N,) of the pairs of each point, 1 over those of its particle, and the number of particles."""
+    """Weight (N,) of the pairs of each point, 1 / pairs of its particle; and the number of particles."""
     n_pairs = torch.where(is_anchor, n_positives, 0)
     number = rank_particles(particle)
     of_particle = torch.zeros_like(n_pairs).index_add_(0, number, n_pairs)

@@ -3,11 +3,11 @@
     L(u) = weight_u Σ_v log(1 + S_u / e_uv),   S_u = Σ_n e_un,   e = exp(l − l_max)
 
 with v over the positives of an anchor u, n over its negatives, listed and drawn, and the logit l of
-`hept.losses.infonce`. A program has one anchor. It passes over the negatives for S, over the positives for
-the loss and their gradient, and over the negatives once more for theirs.
+`hept.losses.infonce`. A program handles one anchor. It loops over the negatives for S, over the positives for
+the loss and their gradients, and over the negatives again for their gradients.
 
-Gradients of partners are added by many programs. They are integers, in units of 1/UNIT: sums of integers do
-not depend on their order, so that the result is the same every time, and nothing has to be sorted.
+Many programs add to the gradient of a partner. Gradients are integers, in units of 1/UNIT: integer sums do
+not depend on their order, so results are deterministic without sorting.
 
 Axes: N points, D dimensions of an embedding, T pairs of a chunk, B clouds; DP, BP: powers of two.
 """
@@ -15,8 +15,8 @@ Axes: N points, D dimensions of an embedding, T pairs of a chunk, B clouds; DP, 
 import triton
 import triton.language as tl
 
-# Gradients of a particle are at most some 20 at a point, whatever its number of pairs: sums of 400,000
-# particles fit 63 bits, and one unit is far below the rounding of float32.
+# A particle adds at most about 20 to the gradient of a point, for any number of pairs: sums over 400,000
+# particles fit into 63 bits, and one unit is far below the rounding error of float32.
 UNIT = tl.constexpr(2.0**40)
 WIDTH = tl.constexpr(2 * 0.75**2)
 
@@ -38,7 +38,7 @@ def find_logit(square, tau, PUBLISHED: tl.constexpr):
 
 @triton.jit
 def load_differences(x, mine, partner, is_there, D: tl.constexpr, DP: tl.constexpr):
-    """(T, DP) what my embedding is more than those of partners, and its square (T,)."""
+    """(T, DP) the own embedding minus those of the partners, and the squared distances (T,)."""
     d = tl.arange(0, DP)
     at = (x + partner.to(tl.int64) * D)[:, None] + d[None, :]
     rows = tl.load(at, is_there[:, None] & (d < D)[None, :], other=0.0)
@@ -48,7 +48,7 @@ def load_differences(x, mine, partner, is_there, D: tl.constexpr, DP: tl.constex
 
 @triton.jit
 def add_force(grad, force, difference, partner, is_there, D: tl.constexpr, DP: tl.constexpr):
-    """Add −force·difference to the gradients of partners; returns the sum (DP,) that is mine."""
+    """Add −force·difference to the gradients of partners; return the anchor's own gradient (DP,)."""
     d = tl.arange(0, DP)
     pull = force[:, None] * difference
     at = (grad + partner.to(tl.int64) * D)[:, None] + d[None, :]
@@ -65,19 +65,19 @@ def find_cloud(offsets, point, n_clouds, BP: tl.constexpr):
     border = tl.load(offsets + b, b <= n_clouds, other=0)
     is_before = (border <= point) & (b <= n_clouds)
     begin = tl.max(tl.where(is_before, border, 0), 0)
-    # Borders ascend: behind the last point they are above all points.
+    # Offsets ascend; entries beyond the last are masked.
     end = tl.min(tl.where((b <= n_clouds) & (border > point), border, 2**62), 0)
     return begin, end - begin
 
 
 @triton.jit
 def draw_points(seed, anchor, i, begin, size):
-    """Points of a cloud for the i-th draws of an anchor: a function of seed, anchor and i alone."""
-    # 32 random bits for each of four counters; the first of them is the draw, the second the anchor.
+    """The i-th random point of the cloud for an anchor: a function of seed, anchor and i only."""
+    # Philox has four 32-bit counters: the draw, the anchor's low and high bits, and 0.
     zero = i * 0
     low, high = (anchor & 0x7FFFFFFF).to(tl.int32), (anchor >> 31).to(tl.int32)
     bits, _, _, _ = tl.philox(seed, i, zero + low, zero + high, zero)
-    # ⌊size · bits / 2³²⌋, all of 64 bits.
+    # ⌊size · bits / 2³²⌋, in 64 bits.
     return begin + ((bits.to(tl.uint32, bitcast=True).to(tl.int64) * size) >> 32)
 
 
@@ -88,7 +88,7 @@ def add_anchors(
     D: tl.constexpr, DP: tl.constexpr, T: tl.constexpr, BP: tl.constexpr, PUBLISHED: tl.constexpr,
     WITH_DRAWS: tl.constexpr,
 ):  # fmt: skip
-    """Loss of an anchor (N,), and its share of all gradients (N, D), in units, which are added to."""
+    """Store the loss of an anchor (N,), and add its part to all gradients (N, D), in units."""
     anchor = tl.program_id(0).to(tl.int64)
     pair_weight = tl.load(weight + anchor)
     if pair_weight == 0.0:
@@ -125,7 +125,7 @@ def add_anchors(
         difference, square = load_differences(x, mine, partner, is_there, D, DP)
         e, slope = find_logit(square, tau, PUBLISHED)
         ratio = total / e
-        # log(1 + r): where r is small, 1 + r would lose it.
+        # log(1 + r); for small r, 1 + r would lose digits.
         log = tl.where(ratio < 1e-2, ratio * (1.0 - ratio * (0.5 - ratio / 3.0)), tl.log(1.0 + ratio))
         losses += tl.where(is_there, log, 0.0)
         pull = tl.where(is_there, pair_weight * total / (e + total), 0.0)

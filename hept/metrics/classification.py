@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,29 +53,26 @@ def classify(
         )
     if not np.isfinite(scores).all():
         raise ValueError("scores hold values that are not finite; they must be finite")
-    order = np.argsort(-scores, kind="stable")
-    sorted_scores = scores[order]
-    # Equal scores cannot be told apart: one point of the curve for each distinct score.
-    last_of_tie = (
-        np.append(np.flatnonzero(np.diff(sorted_scores)), len(scores) - 1)
-        if len(scores)
-        else np.zeros(0, int)
-    )
-    true_positives = np.cumsum(is_positive[order], dtype=np.int64)[last_of_tie]
-    false_positives = last_of_tie + 1 - true_positives
+    from sklearn.metrics import auc, precision_recall_curve, roc_curve
+
     n_positives = int(is_positive.sum())
-    n_negatives = len(scores) - n_positives
-    nan = float("nan")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        precision = true_positives / (true_positives + false_positives)
-        recall = true_positives / n_positives if n_positives else np.full(len(last_of_tie), nan)
-        fpr = false_positives / n_negatives if n_negatives else np.full(len(last_of_tie), nan)
-    auc = float(np.sum(np.diff(recall, prepend=0.0) * precision)) if n_positives else nan
-    roc_auc = nan
-    if n_positives and n_negatives:
-        roc_auc = float(np.trapezoid(np.append(0.0, recall), np.append(0.0, fpr)))
     is_taken = scores > threshold
-    n_right = int((is_taken & is_positive).sum())
-    n_taken = int(is_taken.sum())
-    f1 = 2 * n_right / (n_taken + n_positives) if n_taken + n_positives else nan
-    return Classification(auc, roc_auc, f1, len(scores), n_positives, recall, precision, fpr)
+    n_taken, n_right = int(is_taken.sum()), int((is_taken & is_positive).sum())
+    f1 = 2 * n_right / (n_taken + n_positives) if n_taken + n_positives else math.nan
+    if not 0 < n_positives < len(scores):
+        nothing = np.zeros(0)
+        return Classification(math.nan, math.nan, f1, len(scores), n_positives, nothing, nothing, nothing)
+    # From low scores to high, and the last point is at recall 0, which no score has.
+    precision, recall, _ = (curve[::-1] for curve in precision_recall_curve(is_positive, scores))
+    fpr, tpr, _ = roc_curve(is_positive, scores, drop_intermediate=False)
+    average_precision = float(np.sum(np.diff(recall) * precision[1:]))
+    return Classification(
+        average_precision,
+        float(auc(fpr, tpr)),
+        f1,
+        len(scores),
+        n_positives,
+        recall[1:],
+        precision[1:],
+        fpr[1:],
+    )

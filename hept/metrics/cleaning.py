@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepdata.errors import InputError
-from hept.metrics.classification import classify
+from hept.metrics.classification import Classification, classify
 from hept.metrics.jets import Jets, find_jets, match_jets
 from hept.metrics.missing_pt import missing_pt, resolution
 from hept.metrics.puppi import weigh_puppi
@@ -64,9 +64,13 @@ class Cleaning:
                 if jets is not None:
                     self.responses[name].append(match_jets(true_jets, jets))
 
+    def baseline(self) -> Classification:
+        """Curves and areas of the PUPPI-like weight over the scored particles of all events."""
+        return classify(np.concatenate(self.puppi), np.concatenate(self.labels), threshold=0.5)
+
     def result(self) -> dict[str, float]:
         """Resolutions in GeV (missing pT, per component) and relative (jets), and the baseline's areas."""
-        pooled = classify(np.concatenate(self.puppi), np.concatenate(self.labels), threshold=0.5)
+        pooled = self.baseline()
         numbers = {"auc_puppi": pooled.auc, "roc_auc_puppi": pooled.roc_auc}
         for name in WEIGHTS:
             numbers[f"met_resolution_{name}"] = resolution(np.concatenate(self.met_errors[name]))

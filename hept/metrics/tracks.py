@@ -21,6 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hept.metrics.binned_rate import BinnedRate, count_in_bins
+
 Definition = Literal["lhc", "double_majority", "perfect"]
 DEFINITIONS: tuple[Definition, ...] = ("lhc", "double_majority", "perfect")
 
@@ -34,7 +36,7 @@ class TrackMatch:
         eta: (K,).
         is_found: Definition to (K,) whether a track is matched to the particle.
         track_pt: (M,) pT of the particle with most hits in the track, 0 for noise.
-        track_eta: (M,) its η; of noise, 0.
+        track_eta: (M,) its η; of noise, NaN.
         is_fake: Definition to (M,) whether no particle is matched to the track.
         is_duplicate: Definition to (M,) whether an earlier track is matched to the same particle.
     """
@@ -98,7 +100,7 @@ def match_tracks(
         eta=eta[first_of].astype(np.float64),
         is_found={name: np.isin(of_interest, major[is_matched[name]]) for name in DEFINITIONS},
         track_pt=np.where(is_particle, pt[first[major]], 0.0).astype(np.float64),
-        track_eta=np.where(is_particle, eta[first[major]], 0.0).astype(np.float64),
+        track_eta=np.where(is_particle, eta[first[major]], np.nan).astype(np.float64),
         is_fake={name: ~is_matched[name] for name in DEFINITIONS},
         is_duplicate={name: _repeats(major, is_matched[name]) for name in DEFINITIONS},
     )
@@ -137,10 +139,11 @@ class Rates:
         edges: NDArray[np.floating],
         definition: Definition,
         pt_min: float = 0.0,
-    ) -> dict[str, NDArray[np.float64]]:
-        """Efficiency, fake and duplicate rate in bins of pT or η, with the number of particles in each bin.
+    ) -> dict[str, BinnedRate]:
+        """Efficiency, fake and duplicate rate in bins of pT or η.
 
-        Fakes are binned by the particle with most hits in the track.
+        The efficiency counts particles above `pt_min`; the other two count tracks, by the particle with most
+        hits in them.
         """
         value = np.concatenate([getattr(m, variable)[m.pt > pt_min] for m in self.matches])
         found = np.concatenate([m.is_found[definition][m.pt > pt_min] for m in self.matches])
@@ -148,24 +151,14 @@ class Rates:
         fake = np.concatenate([m.is_fake[definition] for m in self.matches])
         duplicate = np.concatenate([m.is_duplicate[definition] for m in self.matches])
         return {
-            "efficiency": _binned(value, found, edges),
-            "n_particles": np.histogram(value, edges)[0].astype(np.float64),
-            "fake_rate": _binned(of_track, fake, edges),
-            "duplicate_rate": _binned(of_track, duplicate, edges),
+            "efficiency": count_in_bins(value, found, edges),
+            "fake_rate": count_in_bins(of_track, fake, edges),
+            "duplicate_rate": count_in_bins(of_track, duplicate, edges),
         }
 
 
 def _mean(flags: NDArray[np.bool_]) -> float:
     return float(flags.mean()) if len(flags) else float("nan")
-
-
-def _binned(
-    value: NDArray[np.float64], flag: NDArray[np.bool_], edges: NDArray[np.floating]
-) -> NDArray[np.float64]:
-    total = np.histogram(value, edges)[0]
-    passed = np.histogram(value[flag], edges)[0]
-    with np.errstate(invalid="ignore"):
-        return np.where(total > 0, passed / total, np.nan)
 
 
 def trackml_score(

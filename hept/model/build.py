@@ -18,7 +18,7 @@ def build_network(
     """An untrained network for these inputs; weights are drawn from torch's generator.
 
     Raises:
-        InputError: More than one feature names classes, or a coordinate does.
+        InputError: More than one feature holds class numbers, or a coordinate does.
     """
     class_feature = _find_class(features, coords)
     frame = Frame(
@@ -37,6 +37,7 @@ def build_network(
         kernel=model.kernel,
         tied_qk=model.tied_qk,
         encode_place=model.encode_place,
+        backend=model.backend,
         head="embedding" if is_embedding else "classification",
         n_classes=features[class_feature].n_classes if class_feature is not None else 0,
         class_feature=-1 if class_feature is None else class_feature,
@@ -51,7 +52,7 @@ def build_network(
 
 
 def find_periods(coords: Sequence[ModelInput]) -> dict[int, float]:
-    """Period by position, for the coordinates that are angles."""
+    """Periods of the coordinates that are angles, by column."""
     return {i: entry.final_period for i, entry in enumerate(coords) if entry.final_period is not None}
 
 
@@ -61,8 +62,8 @@ def _find_class(features: Sequence[ModelInput], coords: Sequence[ModelInput]) ->
     if len(found) > 1 or named:
         raise InputError(
             "data.coords" if named else "data.features",
-            found=f"the classes {', '.join(named or [features[i].column for i in found])}",
-            expected="coordinates that are numbers" if named else "one feature at most that names classes",
-            remedy="leave it out, or take it for a number with n_classes: 0",
+            found=f"columns of classes: {', '.join(named or [features[i].column for i in found])}",
+            expected="numeric coordinates" if named else "at most one feature that holds class numbers",
+            remedy="leave it out, or treat it as a number with n_classes: 0",
         )
     return found[0] if found else None

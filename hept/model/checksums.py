@@ -1,4 +1,4 @@
-"""The checksum of a weights file: tensors and the description beside them enter, a digest leaves."""
+"""The checksum of a weights file: tensors and their description enter, a digest leaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 def digest_weights(tensors: Mapping[str, Tensor], text: str) -> str:
     """SHA-256 of names, types, shapes and bytes of `tensors`, and of `text`.
 
-    Of the content, not of the file: any tool may write the same tensors in another order.
+    It covers the content, not the file: other tools may write the same tensors in another order.
     """
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):

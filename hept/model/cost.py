@@ -1,4 +1,4 @@
-"""The size of a model and what it costs to run: the function behind `hept-train describe`."""
+"""Parameters and operations of a model: the function behind `hept-train describe`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from hept.model.flops import Cost
     from hept.model.trained import ModelLike
 
-# Points of a cloud of each of the paper's datasets, about.
+# Approximate points per cloud of the paper's datasets.
 TYPICAL_POINTS = {"tracking": (6_000, 60_000), "pileup": (10_000,)}
 
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What a model needs.
+    """Size and cost of a model.
 
     Attributes:
         config: Its settings.
         parameters: Numbers in the weights.
-        trainable: Of these, the ones that training changes.
-        n_features: Features that it reads.
-        coords_dim: Coordinates that it reads.
+        trainable: Numbers in the weights that training changes.
+        n_features: Number of input features.
+        coords_dim: Number of input coordinates.
         costs: Operations of a forward pass, for each number of points.
     """
 
@@ -50,11 +50,11 @@ def describe(model: ModelLike, *, points: Sequence[int] = (), settings: Settings
 
     Args:
         model: A preset, a configuration file, a run, a weights file, or a loaded model.
-        points: Points of a cloud; those of the paper's datasets where not given.
-        settings: Changes of a preset by dotted name.
+        points: Numbers of points per cloud; by default those of the paper's datasets.
+        settings: Changes to a preset by dotted name.
 
     Raises:
-        InputError: Nothing of this name, or settings that do not fit.
+        InputError: Unknown name, or invalid settings.
     """
     config = _find_config(model, settings)
     # Imported after all checks: torch takes seconds.
@@ -73,7 +73,7 @@ def describe(model: ModelLike, *, points: Sequence[int] = (), settings: Settings
 
 
 def _find_config(model: ModelLike, settings: Settings) -> TrainConfig | None:
-    """The configuration that is named, or None for weights; torch is not imported."""
+    """The configuration of a preset or file, or None for weights; torch is not imported."""
     name = os.fspath(model) if isinstance(model, str | os.PathLike) else model.source
     if name in list_presets() or Path(name).suffix in (".yaml", ".yml"):
         return load_config(name, settings)
@@ -95,7 +95,7 @@ def _find_config(model: ModelLike, settings: Settings) -> TrainConfig | None:
 
 
 def _build(config: TrainConfig) -> tuple[nn.Module, int, int]:
-    """The network of a configuration on a dataset with all columns of its task."""
+    """The network of a configuration for a dataset with all columns of its task."""
     from hept.model.build import build_network
     from hept.objectives.objective import find_objective
 
@@ -103,7 +103,7 @@ def _build(config: TrainConfig) -> tuple[nn.Module, int, int]:
     if schema is None or schema.target is None:
         raise InputError(
             f"task {config.task!r}",
-            found="a task whose columns only its datasets know",
+            found="a task whose columns are only defined by its datasets",
             expected=f"one of {', '.join(SCHEMAS)}",
             remedy="describe a run that was trained on such a dataset",
         )

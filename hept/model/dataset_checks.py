@@ -1,6 +1,6 @@
-"""What a model asks of a dataset: settings and a manifest enter, an error or nothing leaves.
+"""Whether a dataset fits a model: settings and a manifest enter, an error or nothing leaves.
 
-Only the manifest is read and torch is not imported, so that a wrong command fails at once.
+Only the manifest is read and torch is not imported, so that a wrong command fails immediately.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hepdata.inputs import check_inputs, choose_inputs
 from hepdata.loader.dataset import Dataset
 from hepdata.loader.split import Split
 from hepdata.schema import ModelInput, Target
-from hepdata.storage.manifest import SPLITS
+from hepdata.storage.dataset.names import SPLITS
 from hept.settings.fields import TrainConfig
 
 # A model's features and coordinates.
@@ -20,7 +20,7 @@ Inputs = tuple[tuple[ModelInput, ...], tuple[ModelInput, ...]]
 
 
 def check_training(config: TrainConfig, dataset: Dataset) -> None:
-    """See that a configuration can be trained on a dataset.
+    """Check that a configuration can be trained on a dataset.
 
     Raises:
         InputError: Wrong task, no pairs or labels, an empty split, or an unknown column.
@@ -28,16 +28,16 @@ def check_training(config: TrainConfig, dataset: Dataset) -> None:
     check_task(dataset, config.task, "this preset")
     for split in ("train", "valid"):
         check_split(dataset, split)
-    # Other objectives may need pairs too; only torch, which is imported later, knows them.
+    # Other objectives may need pairs too, but their modules import torch; they are checked later.
     check_labels(dataset, needs_pairs=find_target(dataset).objective == "pairs")
     check_fit(dataset, *choose_model_inputs(config, dataset), whose="this run")
 
 
 def choose_model_inputs(config: TrainConfig, dataset: Dataset) -> Inputs:
-    """Features and coordinates from the settings and the dataset's schema; what is learned comes later.
+    """Features and coordinates from the settings and the dataset's schema, without learned shift and spread.
 
     Raises:
-        InputError: An unknown column or field, or a value that does not fit.
+        InputError: An unknown column or field, or an invalid value.
     """
     schema = dataset.schema
     features = choose_inputs(schema, schema.features, config.data.features, where="data.features")
@@ -49,10 +49,10 @@ def choose_model_inputs(config: TrainConfig, dataset: Dataset) -> Inputs:
 def check_fit(
     dataset: Dataset | Split, features: Sequence[ModelInput], coords: Sequence[ModelInput], *, whose: str
 ) -> None:
-    """See that a dataset stores a model's inputs, in their units, and no unknown classes.
+    """Check that a dataset stores a model's inputs in the same units, and no unknown classes.
 
     Raises:
-        InputError: It does not.
+        InputError: A column is missing, has another unit, or holds unknown classes.
     """
     where = dataset.place.location
     check_inputs(dataset.schema, (*features, *coords), where=where, whose=whose)
@@ -69,10 +69,10 @@ def check_fit(
 
 
 def find_target(dataset: Dataset) -> Target:
-    """What a dataset is to teach.
+    """The training target of a dataset.
 
     Raises:
-        InputError: Its manifest does not say.
+        InputError: The manifest names none.
     """
     target = dataset.schema.target
     if target is None:
@@ -86,10 +86,10 @@ def find_target(dataset: Dataset) -> Target:
 
 
 def check_task(dataset: Dataset, task: str, what: str, *, objective: str | None = None) -> None:
-    """See that a dataset is of a task, and where one is given has the same objective.
+    """Check the task of a dataset, and its objective if one is given.
 
     Raises:
-        InputError: It is of another.
+        InputError: The dataset has another task or objective.
     """
     if dataset.task != task:
         raise InputError(
@@ -108,27 +108,27 @@ def check_task(dataset: Dataset, task: str, what: str, *, objective: str | None 
 
 
 def check_split(dataset: Dataset, split: str) -> None:
-    """See that a split has clouds.
+    """Check that a split has clouds.
 
     Raises:
         InputError: It has none, or there is no such split.
     """
-    # A build leaves a split without events out; any other name is a mistake, and the dataset says so.
+    # A build omits splits without events. For an unknown name, `dataset[split]` raises.
     is_left_out = split in SPLITS and split not in dataset.splits
     if is_left_out or len(dataset[split]) == 0:
         raise InputError(
             f"{dataset.place.location}, split {split!r}",
             found="no clouds",
             expected="at least one",
-            remedy="build it from more events, or divide them otherwise with `split` of hept-data build",
+            remedy="build it from more events, or change the fractions with `split` of hept-data build",
         )
 
 
 def check_labels(dataset: Dataset, *, needs_pairs: bool) -> None:
-    """See that a dataset has truth, and where needed pair lists.
+    """Check that a dataset has truth labels, and pair lists if needed.
 
     Raises:
-        InputError: It has not.
+        InputError: Labels or pair lists are missing.
     """
     target = find_target(dataset)
     for name in (target.label, target.selection, target.pt):
@@ -137,7 +137,7 @@ def check_labels(dataset: Dataset, *, needs_pairs: bool) -> None:
                 dataset.place.location,
                 found=f"no column {name!r}",
                 expected="a dataset with truth",
-                remedy="build it from files that hold the truth",
+                remedy="build it from files with truth",
             )
     if needs_pairs and not dataset.manifest.has_pairs:
         raise InputError(

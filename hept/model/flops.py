@@ -1,4 +1,4 @@
-"""What a model costs: parameters and operations, from its shapes alone.
+"""Parameters and operations of a model, computed from shapes only.
 
 An operation is one multiply-add of a matrix product, as in the FLOPs of the paper's tables.
 """
@@ -18,7 +18,7 @@ class Cost:
     """Operations of one forward pass.
 
     Attributes:
-        n_points: Points of the one cloud that enters.
+        n_points: Points of the input cloud.
         total: Multiply-adds of all parts.
         parts: Multiply-adds by part of the model: encoder, attention, ff, head.
     """
@@ -29,13 +29,13 @@ class Cost:
 
 
 def count_parameters(model: nn.Module) -> tuple[int, int]:
-    """All numbers of a model's weights file, and those that training changes."""
+    """Number of all parameters and buffers in a model's weights file, and of the trainable ones."""
     trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return sum(tensor.numel() for tensor in model.state_dict().values()), trainable
 
 
 def count_operations(model: nn.Module, n_points: int, n_features: int, coords_dim: int) -> Cost:
-    """Count the multiply-adds of one cloud without computing anything.
+    """Count the multiply-adds of one cloud without computing them.
 
     Args:
         model: Maps (features, coords, offsets) to (N, out).

@@ -1,4 +1,4 @@
-"""What follows the transformer: joined layer outputs enter, embeddings or logits leave."""
+"""Heads of the network: concatenated layer outputs enter, embeddings or logits leave."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+from hept.devices.precision import full_precision
+
 
 class TanhInPlace(nn.Module):
-    """tanh in the memory of its input, which the layer norm before it has no more need of."""
+    """In-place tanh: the preceding layer norm does not need its output for backward."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Any shape."""
@@ -16,7 +18,7 @@ class TanhInPlace(nn.Module):
 
 
 class EmbeddingHead(nn.Module):
-    """h = W x; out = h + drop(mlp(h)): five linear layers, layer norm and tanh between."""
+    """h = W x; out = h + drop(mlp(h)): five linear layers with layer norm and tanh in between."""
 
     def __init__(
         self, in_dim: int, out_dim: int, *, dropout: float, width: int = 256, depth: int = 5
@@ -31,7 +33,9 @@ class EmbeddingHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, in_dim) to (N, out_dim)."""
-        h = self.project(x)
+        # An embedding of 8 or 11 bits could not tell close tracks apart; the wide layers add a correction.
+        with full_precision(x.device):
+            h = self.project(x)
         return h + self.dropout(self.mlp(h))  # type: ignore[no-any-return]
 
 
@@ -45,4 +49,6 @@ class ClassificationHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, in_dim) to (N, out_dim)."""
-        return self.out(self.embed(x))  # type: ignore[no-any-return]
+        embedded = self.embed(x)
+        with full_precision(x.device):
+            return self.out(embedded)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What a model is applied to: clouds or batches enter, a batch with the model's own inputs leaves.
+"""Inputs of a model: clouds or batches enter, a batch with the model's features and coordinates leaves.
 
 Axes: N points of all clouds.
 """
@@ -23,16 +23,16 @@ from hepdata.schema import ModelInput
 def prepare_batch(
     points: PointCloud | Batch, features: Sequence[ModelInput], coords: Sequence[ModelInput], *, whose: str
 ) -> Batch:
-    """The points with the features and coordinates that a model reads, made from the stored columns.
+    """Make a batch with a model's features and coordinates from the stored columns.
 
-    A batch's own feature matrix is not used: it was made by the dataset's list, and the model may have
-    another.
+    The feature matrix of a given batch is not used: it follows the dataset's list of features, and the model
+    may have another.
 
     Args:
-        points: A cloud, or a batch that carries the stored columns.
-        features: Of the model.
-        coords: Of the model.
-        whose: Names the model in messages.
+        points: A cloud, or a batch with the stored columns.
+        features: Features of the model.
+        coords: Coordinates of the model.
+        whose: Name of the model in messages.
 
     Raises:
         InputError: A column is missing, or stored in another unit.
@@ -42,7 +42,7 @@ def prepare_batch(
         check_inputs(points.schema, inputs, where=repr(points), whose=whose)
     _check_columns(points, inputs, whose)
     if isinstance(points, PointCloud):
-        # Pairs are for training.
+        # Pairs are only needed in training.
         cloud = replace(points, positives=None, negatives=None)
         return collate([cloud], BatchLayout(tuple(features), tuple(coords), columns=(), pairs=False))
     columns: Mapping[str, NDArray[Any]] = {

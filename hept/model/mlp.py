@@ -1,4 +1,4 @@
-"""A plain MLP: each point by itself, the baseline that sees no neighbours.
+"""A plain MLP: the baseline that processes each point independently.
 
 Axes: N points, F features, D coordinates.
 """
@@ -13,9 +13,9 @@ from hept.paper.systems.frame import Frame
 
 
 class PlainMLP(nn.Module):
-    """Each point by itself: the baseline that sees no neighbours.
+    """The baseline that processes each point independently.
 
-    Features and coordinates enter; `depth` hidden layers, then the same head as HEPT's.
+    Its inputs are features and coordinates; `depth` hidden layers precede the same head as HEPT's.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class PlainMLP(nn.Module):
         )
 
     def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:  # noqa: ARG002
-        """(N, F) and (N, D) to (N, out); clouds do not matter."""
+        """(N, F) and (N, D) to (N, out); offsets are ignored."""
         parts = [features, coords]
         if self.n_classes:
             one_hot = nn.functional.one_hot(features[:, self.class_feature].long(), self.n_classes)
@@ -57,7 +57,7 @@ class PlainMLP(nn.Module):
 
 
 def build_mlp(frame: Frame) -> PlainMLP:
-    """A plain MLP with as many weights in its layers as HEPT has in its encoder and blocks."""
+    """A plain MLP whose layers have about as many weights as HEPT's encoder and blocks."""
     hidden, ff = frame.hidden_dim, frame.ff_dim or frame.hidden_dim
     n_projections = 3 if frame.tied_qk else 4
     target = (frame.n_features + hidden) * ff

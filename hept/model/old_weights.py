@@ -1,8 +1,8 @@
-"""Weights files of earlier versions, which know their inputs by name: such a header enters, a new one leaves.
+"""Weights files of old versions, which store only names of inputs: an old header enters, a new one leaves.
 
-Then, a name had the scale of its first place in the default list of the task, the defaults their own scales;
-"phi" among the coordinates was periodic unless `model.periodic_phi` said otherwise; compression, shift and
-factor of the features were tensors among the weights.
+In those versions a named input had the scale of its first occurrence in the task's default list, and the
+inputs of the default list had their own scales. The coordinate "phi" was periodic unless `model.periodic_phi`
+was false. Compression, shift and factor of the features were tensors among the weights.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from hepdata.schema import SCHEMAS, ModelInput, Schema
 
 
 def is_old(header: dict[str, Any]) -> bool:
-    """Whether a header names its inputs only."""
+    """Whether a header stores only the names of its inputs."""
     return "version" not in header
 
 
 def renew_header(header: dict[str, Any], state: dict[str, Tensor]) -> dict[str, Any]:
-    """The header as it is written now; the tensors that belong to the inputs are taken out of `state`.
+    """Convert to the current header; tensors that describe inputs are removed from `state`.
 
     Raises:
         KeyError: An unknown task or column, or not the header of a weights file.
@@ -52,8 +52,8 @@ def renew_header(header: dict[str, Any], state: dict[str, Tensor]) -> dict[str, 
 def _resolve(
     schema: Schema, features: list[str], coords: list[str], data: dict[str, Any]
 ) -> tuple[list[ModelInput], list[ModelInput]]:
-    """The inputs with the scales that the loader of that training applied."""
-    # Lists that were both spelled out as the defaults were taken for the defaults.
+    """The inputs with the scales that the loader applied in training."""
+    # Two explicit lists equal to the defaults were treated as the defaults.
     is_default = features == _names(schema.features) and coords == _names(schema.coordinates)
     return (
         _by_name(schema, schema.features, features, is_default or data["features"] is None),
@@ -64,7 +64,7 @@ def _resolve(
 def _by_name(
     schema: Schema, default: Sequence[ModelInput], names: list[str], is_unsaid: bool
 ) -> list[ModelInput]:
-    # A dataset may lack some columns of the default list; what is left keeps its order.
+    # A dataset may lack some columns of the default list; the others keep their order.
     left = [entry for entry in default if entry.column in names]
     if is_unsaid and _names(left) == names:
         return left

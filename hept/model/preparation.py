@@ -1,4 +1,4 @@
-"""What a network does with its inputs first: scaled columns enter, compressed and standardised ones leave.
+"""Preparation of a network's inputs: scaled columns enter, compressed and standardised ones leave.
 
 Axes: N points, F inputs.
 """
@@ -18,7 +18,7 @@ from hepdata.schema import ModelInput
 class Preparation(nn.Module):
     """(compress(x) − shift) / spread, column by column.
 
-    The numbers are those of the inputs, which lie beside the weights: no second copy is among them.
+    The constants come from the inputs, which are stored in the header of the weights; buffers are not saved.
     """
 
     def __init__(self, inputs: Sequence[ModelInput]) -> None:
@@ -43,14 +43,14 @@ def compress(scaled: Tensor, is_log: Tensor) -> Tensor:
 
 
 def learn_spread(inputs: Sequence[ModelInput], batches: Iterable[Tensor]) -> tuple[ModelInput, ...]:
-    """The inputs with mean and standard deviation of `batches`, for those that are to be standardised.
+    """Set shift and spread of the inputs with `standardise` to mean and standard deviation of `batches`.
 
     Args:
-        inputs: F of them.
+        inputs: The F inputs.
         batches: Scaled values, (N, F) each.
 
     Raises:
-        InputError: A column that is to be standardised is not finite.
+        InputError: A column to standardise has values that are not finite.
     """
     is_log = torch.tensor([entry.compression == "log" for entry in inputs])
     count, total, squares = 0, torch.zeros(len(inputs)).double(), torch.zeros(len(inputs)).double()
@@ -61,14 +61,14 @@ def learn_spread(inputs: Sequence[ModelInput], batches: Iterable[Tensor]) -> tup
         squares += compressed.square().sum(0)
     mean = total / max(count, 1)
     deviation = (squares / max(count, 1) - mean.square()).clamp(min=0).sqrt()
-    # A constant column carries nothing: shifted to 0, not blown up by a division by its rounding error.
+    # A constant column is only shifted to 0: dividing by its rounding error would amplify noise.
     spread = torch.where(deviation > 1e-6 * (1 + mean.abs()), deviation, torch.ones_like(deviation))
     for entry, finite in zip(inputs, (mean + spread).isfinite().tolist(), strict=True):
         if entry.standardise and not finite:
             raise InputError(
                 f"training split, column {entry.column!r}",
                 found="values that are NaN or infinite",
-                expected="finite ones, whose mean and spread can be learned",
+                expected="finite values, of which mean and spread can be computed",
                 remedy="find them with hept-data validate, and build the dataset without them",
             )
     return tuple(

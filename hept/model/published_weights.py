@@ -19,7 +19,7 @@ def load_published(path: str | Path) -> HEPT:
     """Load the authors' Tracking checkpoint into a model in evaluation mode.
 
     Raises:
-        InputError: Where the file is not that checkpoint.
+        InputError: The file is not that checkpoint.
     """
     state = _read(Path(path))
     try:
@@ -56,8 +56,7 @@ def _read(path: Path) -> dict[str, Tensor]:
         _check_zip(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        # The unpickler of a damaged file can raise anything.
-        # The first sentence: torch's advice behind it is for its own developers.
+        # Unpickling a damaged file can raise anything. Only the first sentence of the message is useful.
         found = f"no readable checkpoint ({' '.join(str(error).split()).partition('. ')[0][:200]})"
         raise InputError(path, found=found, expected=EXPECTED, remedy=REMEDY) from error
     if not isinstance(state, dict) or "attns.0.attn.e2lsh.alpha" not in state or "regions" not in state:
@@ -66,9 +65,9 @@ def _read(path: Path) -> dict[str, Tensor]:
 
 
 def _check_zip(path: Path) -> None:
-    """Compare a zip file's members with their checksums, which torch writes and does not read."""
+    """Compare a zip file's members with their checksums, which torch writes but does not check."""
     if not zipfile.is_zipfile(path):
-        # The format of torch before 1.6 has none.
+        # The format of torch before 1.6 has no checksums.
         return
     with zipfile.ZipFile(path) as file:
         damaged = file.testzip()
@@ -77,7 +76,7 @@ def _check_zip(path: Path) -> None:
 
 
 def _translate(state: dict[str, Tensor], n_layers: int, n_heads: int, hidden: int) -> dict[str, Tensor]:
-    """The authors' names and shapes to ours; the bias of `w_rpe` enters nothing and is left out."""
+    """Translate the authors' names and shapes to ours; the bias of `w_rpe` is unused and dropped."""
     ours = {"head.project.weight": state["W.weight"]}
     for layer in (0, 2):
         for kind in ("weight", "bias"):
@@ -95,7 +94,7 @@ def _translate(state: dict[str, Tensor], n_layers: int, n_heads: int, hidden: in
             ours[f"{block}.attention.out_linear.{kind}"] = state[f"{theirs}.attn.out_linear.{kind}"]
             for part in ("norm1", "norm2", "ff.0", "ff.2"):
                 ours[f"{block}.{part}.{kind}"] = state[f"{theirs}.{part}.{kind}"]
-    # Ours is one sequence of (linear, norm, tanh), with a last linear layer.
+    # Our MLP is one sequence of (linear, norm, tanh) with a final linear layer.
     for kind in ("weight", "bias"):
         for j in range(5):
             ours[f"head.mlp.{3 * j}.{kind}"] = state[f"mlp_out.lins.{j}.{kind}"]

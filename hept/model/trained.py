@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import overload
 
@@ -13,6 +14,8 @@ from hepdata.cloud import PointCloud
 from hepdata.loader.batch import Batch
 from hepdata.loader.split import Split
 from hepdata.schema import ModelInput
+from hept.devices.choice import Precision, choose_device
+from hept.devices.precision import mixed_precision
 from hept.model.build import build_network
 from hept.model.dataset_checks import check_fit
 from hept.model.inputs import prepare_batch
@@ -22,7 +25,10 @@ from hept.settings.fields import TrainConfig
 
 @dataclass(frozen=True, repr=False)
 class TrainedModel:
-    """A network ready for use, with the task, objective and inputs it was made for: `model(cloud)`."""
+    """A network ready for use, with the task, objective and inputs it was made for: `model(cloud)`.
+
+    It computes where it is, on the CPU when it is loaded: `model.on("cuda")` is the same model on a GPU.
+    """
 
     network: nn.Module
     task: str
@@ -31,6 +37,7 @@ class TrainedModel:
     coords: tuple[ModelInput, ...]
     config: TrainConfig
     source: str
+    precision: Precision = "32-true"
 
     @property
     def is_embedding(self) -> bool:
@@ -57,16 +64,40 @@ class TrainedModel:
             return [self._run(batch) for batch in loader]
         return self._run(prepare_batch(points, self.features, self.coords, whose=whose))
 
+    def on(self, device: str = "auto", precision: Precision | None = None) -> TrainedModel:
+        """The same model on a device, in a precision; the network itself is copied where it has to change.
+
+        Args:
+            device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+            precision: Of the arithmetic; that of the model's training where not given.
+
+        Raises:
+            InputError: No name of a device, or one that is not there.
+        """
+        chosen, precision = choose_device(device), precision or self.config.precision
+        dtype = torch.float64 if precision == "64-true" else torch.float32
+        network = self.network
+        if next(network.parameters(), None) is not None and find_device(network) != (chosen, dtype):
+            network = deepcopy(network).to(chosen, dtype)
+        return replace(self, network=network, precision=precision)
+
     def _run(self, batch: Batch) -> Tensor:
-        device = next(self.network.parameters()).device
-        with torch.no_grad():
-            out: Tensor = self.network(*(t.to(device) for t in (batch.features, batch.coords, batch.offsets)))
+        device, dtype = find_device(self.network)
+        features, coords = (tensor.to(device, dtype) for tensor in (batch.features, batch.coords))
+        with torch.no_grad(), mixed_precision(device, self.precision):
+            out: Tensor = self.network(features, coords, batch.offsets.to(device))
         return out
 
     def __repr__(self) -> str:
         what = "embeddings" if self.is_embedding else "logits"
         inputs = f"{len(self.features)} features, {len(self.coords)} coordinates"
         return f"TrainedModel({self.source!r}: {self.task}, {self.config.model.kind}, {inputs} → {what})"
+
+
+def find_device(network: nn.Module) -> tuple[torch.device, torch.dtype]:
+    """Where a network computes, and in which type; a network without parameters on the CPU in float32."""
+    parameter = next(network.parameters(), None)
+    return (torch.device("cpu"), torch.float32) if parameter is None else (parameter.device, parameter.dtype)
 
 
 # How functions are told which model is meant: a run or its folder, a weights file, or the loaded model.
@@ -83,4 +114,5 @@ def forget_training(trained: TrainedModel, *, seed: int) -> TrainedModel:
         network = build_network(
             trained.config.model, trained.features, trained.coords, is_embedding=trained.is_embedding
         )
-    return replace(trained, network=network.eval(), source=f"{trained.source} before training")
+    network = network.to(*find_device(trained.network)).eval()
+    return replace(trained, network=network, source=f"{trained.source} before training")

@@ -1,4 +1,4 @@
-"""The HEPT model (paper, Appendix C): point features and coordinates enter, one output row a point leaves.
+"""The HEPT model (paper, Appendix C): point features and coordinates enter, one output row per point leaves.
 
     h₀ = encode(x);  h_ℓ = block_ℓ(h_{ℓ−1});  out = head([h₀ ‖ h₁ ‖ … ‖ h_L])
 
@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from hept.attention.clouds import Clouds
 from hept.attention.definition import Geometry, HEPTAttention, Kernel
 from hept.attention.kernels import Backend
+from hept.devices.precision import full_precision
 from hept.model.heads import ClassificationHead, EmbeddingHead
 
-# Any module that maps (x (N, hidden), coords (N, D), clouds) to (N, hidden) can stand in a block.
+# Makes the attention of a block: a module that maps (x (N, hidden), coords (N, D), clouds) to (N, hidden).
 AttentionFactory = Callable[[int, int], nn.Module]
 
 
@@ -35,10 +36,11 @@ class TransformerBlock(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, coords: Tensor, clouds: Clouds, geometry: Geometry | None = None) -> Tensor:
-        """(N, hidden) to (N, hidden); the geometry is for HEPT's own attention."""
+        """(N, hidden) to (N, hidden); only HEPT's own attention takes a geometry."""
         shared = () if geometry is None else (geometry,)
-        x = x + self.dropout(self.attention(self.norm1(x), coords, clouds, *shared))
-        return x + self.dropout(self.ff(self.norm2(x)))  # type: ignore[no-any-return]
+        with full_precision(x.device):
+            x = x + self.dropout(self.attention(self.norm1(x), coords, clouds, *shared))
+            return x + self.dropout(self.ff(self.norm2(x)))  # type: ignore[no-any-return]
 
 
 class HEPT(nn.Module):
@@ -49,29 +51,29 @@ class HEPT(nn.Module):
         coords_dim: Columns of `coords`.
         out_dim: Columns of the output: the embedding's (tracking: 12), or the logits' (pileup: 1).
         n_layers: Transformer blocks.
-        hidden_dim: Width of the point features; each head has as many dimensions.
-        ff_dim: Width of encoder and feed-forward between their two layers; `hidden_dim` if not said.
+        hidden_dim: Width of the point features, and of each head.
+        ff_dim: Width between the two layers of encoder and feed-forward networks; None: `hidden_dim`.
         n_heads: Attention heads.
-        block_size: Points of an attention block.
+        block_size: Points per attention block.
         n_tables: OR hash tables, m₁.
         n_regions: Product of the AND bucket numbers, G.
         and_coords: Which coordinates feed the AND codes; see `HEPTAttention` for this and the next five.
         n_hidden_codes: AND codes from projections of queries and keys.
-        periods: Period by coordinate, for those that are angles.
+        periods: Periods of the coordinates that are angles, by column.
         kernel: "gaussian", or "dot": the standard kernel.
-        tied_qk: Whether queries are keys.
-        encode_place: Whether coordinates enter the point features too, by a linear map; as published, only
-            with the standard kernel if not said, which does not see them otherwise.
+        tied_qk: Whether queries and keys share one projection.
+        encode_place: Whether a linear map of the coordinates is added to the point features. None: only with
+            the standard kernel, which does not use coordinates otherwise; as published.
         backend: How attention blocks are computed.
-        head: "embedding" ends in the residual network of width `out_dim`; "classification" in logits.
+        head: "embedding" for a residual network of width `out_dim`; "classification" for logits.
         n_classes: Classes of the embedded feature, 0 for none.
         class_feature: Column of `features` that holds the class.
         class_dim: Width of the class embedding.
-        dropout: Probability of dropping in training.
-        attention: Makes the attention of each block from (hidden_dim, coords_dim), in place of HEPT's own.
+        dropout: Dropout probability in training.
+        attention: Makes the attention of each block from (hidden_dim, coords_dim), instead of HEPT's own.
 
     Raises:
-        ValueError: For settings that fit no cloud.
+        ValueError: A setting is out of range.
     """
 
     def __init__(
@@ -144,19 +146,20 @@ class HEPT(nn.Module):
         Args:
             features: (N, n_features).
             coords: (N, coords_dim).
-            offsets: (B+1,) int64, where clouds begin and end on the axis of points.
+            offsets: (B+1,) int64, where clouds begin and end on the point axis.
 
         Returns:
             (N, out_dim), in the order of the points.
 
         Raises:
-            ValueError: For inputs of other shapes.
+            ValueError: Inputs have other shapes.
         """
         self._check_shapes(features, coords)
         clouds = Clouds.from_offsets(offsets, features.shape[0])
-        x = self.encoder(self._embed_class(features))
-        if self.encode_place is not None:
-            x = x + self.encode_place(coords)
+        with full_precision(features.device):
+            x = self.encoder(self._embed_class(features))
+            if self.encode_place is not None:
+                x = x + self.encode_place(coords)
         layers, geometry = [x], self._measure(coords, clouds)
         for block in self.blocks:
             x = block(x, coords, clouds, geometry)
@@ -164,7 +167,7 @@ class HEPT(nn.Module):
         return self.head(torch.cat(layers, -1))  # type: ignore[no-any-return]
 
     def _measure(self, coords: Tensor, clouds: Clouds) -> Geometry | None:
-        """What the layers share; None where they are not HEPT's own, or share nothing."""
+        """The geometry that the layers share; None if they are not HEPT's own or cannot share it."""
         attentions = [block.get_submodule("attention") for block in self.blocks]
         first = attentions[0] if attentions else None
         if not isinstance(first, HEPTAttention) or not all(first.can_share(each) for each in attentions):
@@ -180,7 +183,7 @@ class HEPT(nn.Module):
                 raise ValueError(f"{name}: got shape {tuple(rows.shape)}, need (n_points, {width})")
         if features.shape[0] != coords.shape[0]:
             raise ValueError(
-                f"coords: got {coords.shape[0]} rows, need as many as features have: {features.shape[0]}"
+                f"coords: got {coords.shape[0]} rows, need as many as features: {features.shape[0]}"
             )
 
     def _embed_class(self, features: Tensor) -> Tensor:

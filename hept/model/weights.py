@@ -1,6 +1,6 @@
 """Trained weights on disk: safetensors with everything needed to use them.
 
-A weights file stands alone: its header holds the configuration, the objective, the inputs and a checksum.
+A weights file is self-contained: its header holds configuration, objective, inputs and a checksum.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from hept.runs.folder import BEST, LAST, find_weights
 from hept.settings.config import check_config
 from hept.settings.fields import TrainConfig
 
-# Version 1 had no number, and named its inputs only; version 2 had no checksum.
+# Version 1 had no version number and stored only names of inputs; version 2 had no checksum.
 CARD_VERSION = 3
 
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What a weights file says about itself.
+    """Description of a model in the header of its weights file.
 
     Attributes:
         config: The resolved configuration of its training.
-        objective: What its outputs are, see `hept.objectives.objective`.
+        objective: Name of the objective, see `hept.objectives.objective`.
         features: Its features, in order.
         coords: Its coordinates, in order.
         dataset: Fingerprint of the dataset it was trained on.
         epoch: Epochs trained.
-        metrics: Validation metrics then.
-        version: Of this description.
+        metrics: Validation metrics at that epoch.
+        version: Version of this description.
     """
 
     config: dict[str, object]
@@ -57,10 +57,10 @@ class ModelCard:
 
     @classmethod
     def parse(cls, text: str, state: dict[str, Tensor]) -> ModelCard:
-        """The card in a header; tensors of `state` that an earlier version kept there go into the inputs.
+        """Parse the card in a header; removes the tensors from `state` in which old versions stored inputs.
 
         Raises:
-            ValueError, TypeError, KeyError: Not a card.
+            ValueError, TypeError, KeyError: The text is not a card.
         """
         content = json.loads(text)
         if is_old(content):
@@ -71,7 +71,7 @@ class ModelCard:
 
 
 def save_weights(path: Path, state: dict[str, Tensor], card: ModelCard) -> None:
-    """Write weights and card; the file is whole or absent.
+    """Write weights and card atomically.
 
     Raises:
         JobError: No space, or no permission.
@@ -84,16 +84,16 @@ def save_weights(path: Path, state: dict[str, Tensor], card: ModelCard) -> None:
 
 
 def load_model(source: ModelLike) -> TrainedModel:
-    """A trained model from a run, a packaged folder, a hub, a weights file, or the published `.pt` file.
+    """Load a trained model from a run, a packaged folder, a model hub, a weights file, or the published `.pt`.
 
-    Only numbers and their description are read; nothing is executed.
+    Reads only numbers and their description; executes nothing.
 
     Args:
-        source: A run or its folder (its best weights are taken), a folder of `hept-train package`, its
-            address on a hub (`hf://user/name`), or a file. A loaded model is given back.
+        source: A run or its folder (loads the best weights), a folder of `hept-train package`, its address
+            on a hub (`hf://user/name`), or a file. A loaded model is returned unchanged.
 
     Raises:
-        InputError: Nothing there, or a file that is damaged or not ours.
+        InputError: The file does not exist, is damaged, or is not a weights file of hept.
     """
     if isinstance(source, TrainedModel):
         return source
@@ -105,13 +105,15 @@ def load_model(source: ModelLike) -> TrainedModel:
         card = ModelCard.parse(header, state)
         config = check_config(card.config, where=path)
         is_embedding = find_objective(card.objective).is_embedding
-        network = build_network(config.model, card.features, card.coords, is_embedding=is_embedding)
+        # The kernel that trained it need not be there where it is used.
+        model = config.model.model_copy(update={"backend": "auto"})
+        network = build_network(model, card.features, card.coords, is_embedding=is_embedding)
         network.load_state_dict(state)
     except KeyError as error:
         raise InputError(
             path,
             found=f"a description of the model in which {error} is missing or unknown",
-            expected="inputs, task and settings that this version knows",
+            expected="inputs, task and settings of this version",
             remedy="train again with this version",
         ) from error
     except _DAMAGES as error:
@@ -143,7 +145,7 @@ def read_card(path: Path) -> ModelCard:
         ) from error
 
 
-# What reading a damaged file raises.
+# Exceptions raised when a damaged file is read.
 _DAMAGES = (SafetensorError, OSError, ValueError, TypeError, RuntimeError, AttributeError)
 
 
@@ -165,7 +167,7 @@ def _read_weights(path: Path) -> tuple[str, dict[str, Tensor]]:
 
 
 def _name_next_good(path: Path) -> str:
-    """The remedy for damaged weights: other weights of the same run, where they are whole."""
+    """The remedy for damaged weights: other weights of the same run, if they are intact."""
     for name in (BEST, LAST):
         other = path.with_name(name)
         if other == path or not other.exists():
@@ -174,7 +176,7 @@ def _name_next_good(path: Path) -> str:
             _read_weights(other)
         except (*_DAMAGES, InputError):
             continue
-        return f"use {other}, which is whole, in place of the run folder"
+        return f"use {other}, which is intact, instead of the run folder"
     return "use a copy, or train again"
 
 
@@ -189,7 +191,7 @@ def _check_version(path: Path, version: int) -> None:
 
 
 def _published(path: Path) -> TrainedModel:
-    # The published weights read scaled columns as they are, and know no periods.
+    # The published weights take scaled columns without standardisation, and have no periodic coordinates.
     coords = tuple(replace(entry, period=None) for entry in TRACKING.coordinates)
     config = TrainConfig(task=TRACKING.task)
     return TrainedModel(

@@ -1,1 +1,1 @@
-"""What a task asks of the network: its loss, its figures of merit, and when it has learned something."""
+"""Objectives: the loss of a task, its figures of merit, and the metric that chooses the best epoch."""

@@ -1,4 +1,4 @@
-"""A point's label is yes or no: focal loss, and the areas under the curves of its logit."""
+"""Binary labels of points: focal loss, and areas under the precision–recall and ROC curves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from hepdata.loader.batch import Batch
 from hepdata.schema import Target
 from hept.losses import focal_loss
-from hept.metrics import classify
+from hept.metrics import Classification, classify
 from hept.metrics.figures import Figure, make_figures
 from hept.settings.fields import LossConfig
 
@@ -24,11 +24,11 @@ class ClassificationObjective:
 
     Attributes:
         target: Columns of the truth.
-        alpha: Of the focal loss.
-        gamma: Of the focal loss.
-        has_figures: Whether the target's further figures of merit are told too; for pileup what mitigation
-            is worth: missing pT, jets, and the PUPPI-like baseline.
-        metric: Chooses the best epoch.
+        alpha: Factor of the focal loss.
+        gamma: Exponent of the focal loss.
+        has_figures: Whether to compute the target's further figures of merit; for pileup these are missing
+            pT, jets, and the PUPPI-like baseline.
+        metric: Name of the metric that chooses the best epoch.
     """
 
     is_embedding: ClassVar[bool] = False
@@ -46,23 +46,23 @@ class ClassificationObjective:
         """The objective for a dataset's target."""
         return cls(target, alpha=loss.alpha, gamma=loss.gamma, has_figures=not only_metric)
 
-    def count(self, batch: Batch) -> int:
+    def count(self, batch: Batch) -> Tensor:
         """Scored points."""
-        return int(select_scored(batch, self.target).sum())
+        return select_scored(batch, self.target).sum()
 
     def loss(
         self,
         out: Tensor,
         batch: Batch,
         *,
-        normaliser: float | None,
+        normaliser: Tensor | None,
         generator: torch.Generator | None,  # noqa: ARG002
     ) -> Tensor:
         """Focal loss of the scored points."""
-        scored = select_scored(batch, self.target)
         return focal_loss(
-            out[scored].float() if out.dtype in (torch.bfloat16, torch.float16) else out[scored],
-            batch.columns[self.target.label][scored] != 0,
+            out.float() if out.dtype in (torch.bfloat16, torch.float16) else out,
+            batch.columns[self.target.label] != 0,
+            select_scored(batch, self.target),
             alpha=self.alpha,
             gamma=self.gamma,
             normaliser=normaliser,
@@ -76,7 +76,7 @@ class ClassificationObjective:
 
 @dataclass
 class ClassificationScores:
-    """Pooled over all scored points, and as means over clouds."""
+    """Figures pooled over all scored points, and as means over clouds."""
 
     target: Target
     figures: list[Figure] = field(default_factory=list)
@@ -84,7 +84,7 @@ class ClassificationScores:
     labels: list[NDArray[np.bool_]] = field(default_factory=list)
 
     def add(self, out: Tensor, batch: Batch) -> None:
-        """Take in the clouds of a batch."""
+        """Add the clouds of a batch."""
         is_scored, label = select_scored(batch, self.target), batch.columns[self.target.label] != 0
         for begin, end in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True):
             scored = is_scored[begin:end]
@@ -94,9 +94,13 @@ class ClassificationScores:
                 columns = {name: values[begin:end].cpu().numpy() for name, values in batch.columns.items()}
                 figure.add(columns, out[begin:end].reshape(-1).double().sigmoid().cpu().numpy())
 
+    def pooled(self) -> Classification:
+        """Curves and areas over the points of all clouds."""
+        return classify(np.concatenate(self.logits), np.concatenate(self.labels))
+
     def result(self) -> dict[str, float]:
-        """Areas and F1 (at even odds)."""
-        pooled = classify(np.concatenate(self.logits), np.concatenate(self.labels))
+        """Areas and F1 (at probability ½)."""
+        pooled = self.pooled()
         by_cloud = [classify(*cloud) for cloud in zip(self.logits, self.labels, strict=True)]
         found = {
             "auc": pooled.auc,
@@ -112,7 +116,7 @@ class ClassificationScores:
 
 
 def select_scored(batch: Batch, target: Target) -> Tensor:
-    """(N,) bool: the points that count."""
+    """(N,) bool: the points that are scored."""
     if target.selection is not None:
         return batch.columns[target.selection]
     return torch.ones(batch.n_points, dtype=torch.bool, device=batch.features.device)

@@ -1,10 +1,10 @@
-"""What a task asks of the network: outputs and a batch enter, the loss and the figures of merit leave.
+"""Objectives: outputs and a batch enter, the loss and the figures of merit leave.
 
-A dataset names its objective and the columns of its truth (`hepdata.schema.Target`). A new task that is about
-pairs or classes needs no code; any other one adds its objective to `OBJECTIVES`.
+A dataset names its objective and the columns of its truth (`hepdata.schema.Target`). A new task with pairs or
+binary labels needs no code; any other task adds its objective to `OBJECTIVES`.
 
-Counts come before losses: with several processes or accumulated batches, the mean over particles (or
-points) is over all of them, so each batch's sum is divided by the number in the whole step.
+The count is computed before the loss: with several processes or accumulated batches, each batch's sum is
+divided by the number of particles (or points) in the whole step.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class Scores(Protocol):
     """Figures of merit over the clouds of a split."""
 
     def add(self, out: Tensor, batch: Batch) -> None:
-        """Take in one batch."""
+        """Add one batch."""
 
     def result(self) -> dict[str, float]:
         """The figures so far."""
 
 
 class Objective(Protocol):
-    """A loss, and the metric by which the best epoch is chosen (larger is better).
+    """A loss, and the metric that chooses the best epoch (larger is better).
 
     Attributes:
-        is_embedding: Whether outputs are embeddings, in which groups are found; otherwise they are logits.
+        is_embedding: Whether outputs are embeddings to be clustered; otherwise they are logits.
         needs_pairs: Whether the loss needs pair lists.
-        metric_label: What tables call the metric.
+        metric_label: Label of the metric in tables.
     """
 
     is_embedding: ClassVar[bool]
@@ -47,22 +47,22 @@ class Objective(Protocol):
 
     @classmethod
     def make(cls, target: Target, loss: LossConfig, *, only_metric: bool) -> Objective:
-        """The objective for a dataset's target; `only_metric` keeps what chooses the best epoch."""
+        """The objective for a dataset's target; `only_metric` computes only the metric of the best epoch."""
 
     @property
     def metric(self) -> str:
         """Name of the metric."""
 
-    def count(self, batch: Batch) -> int:
-        """What the loss of this batch is a mean over."""
+    def count(self, batch: Batch) -> Tensor:
+        """What the loss of this batch is a mean over; an integer on the device of the batch."""
 
     def loss(
-        self, out: Tensor, batch: Batch, *, normaliser: float | None, generator: torch.Generator | None
+        self, out: Tensor, batch: Batch, *, normaliser: Tensor | None, generator: torch.Generator | None
     ) -> Tensor:
-        """The batch's loss; with a `generator` as in training, without as in evaluation."""
+        """The batch's loss; a `generator` is given in training, None in evaluation."""
 
     def scores(self) -> Scores:
-        """An empty account of figures of merit."""
+        """Empty figures of merit, to which batches are added."""
 
 
 OBJECTIVES: dict[str, type[Objective]] = {
@@ -72,10 +72,10 @@ OBJECTIVES: dict[str, type[Objective]] = {
 
 
 def find_objective(name: str) -> type[Objective]:
-    """The objective of a name.
+    """Find an objective by name.
 
     Raises:
-        InputError: There is none.
+        InputError: Unknown name.
     """
     if name not in OBJECTIVES:
         raise InputError(
@@ -88,7 +88,7 @@ def find_objective(name: str) -> type[Objective]:
 
 
 def make_objective(target: Target, loss: LossConfig, *, only_metric: bool = False) -> Objective:
-    """Loss and metrics for a dataset's target; `only_metric` keeps what chooses the best epoch.
+    """Loss and metrics for a dataset's target; `only_metric` computes only the metric of the best epoch.
 
     Raises:
         InputError: The target names an unknown objective.

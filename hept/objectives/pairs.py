@@ -1,11 +1,10 @@
-"""Points with the same label belong together: InfoNCE over pair lists, and AP@k of the embedding."""
+"""Groups of points with equal labels: InfoNCE over pair lists, and AP@k of the embedding."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,8 +12,8 @@ from hepdata.loader.batch import Batch, PairTensors
 from hepdata.schema import Target
 from hept.losses import RandomNegatives, count_particles, info_nce, number_particles
 from hept.losses.infonce import Similarity
-from hept.metrics import average_precision_at_k
 from hept.metrics.figures import Figure, make_figures
+from hept.metrics.retrieval import find_neighbors
 from hept.settings.fields import LossConfig
 
 PT_THRESHOLDS = (0.9, 0.5, 0.0)
@@ -27,11 +26,11 @@ class PairsObjective:
     Attributes:
         target: Columns of the truth.
         tau: Temperature.
-        similarity: Of two embeddings, see `hept.losses.info_nce`.
-        random_negatives: Random negative pairs in training, as a part of the listed ones.
-        pt_min: Anchors of the loss have a larger pT, where the target has one.
-        pt_thresholds: Above which AP@k is told; the first one chooses the best epoch.
-        has_figures: Whether the target's further figures of merit are told too.
+        similarity: Similarity of two embeddings, see `hept.losses.info_nce`.
+        random_negatives: Random negative pairs in training, as a fraction of the listed ones.
+        pt_min: Anchors of the loss have a pT above this, if the target has a pT.
+        pt_thresholds: pT thresholds of AP@k; the first one chooses the best epoch.
+        has_figures: Whether to compute the target's further figures of merit.
     """
 
     is_embedding: ClassVar[bool] = True
@@ -64,12 +63,12 @@ class PairsObjective:
         """AP@k of the particles above the first threshold."""
         return _name("ap", None if self.target.pt is None else self.pt_thresholds[0])
 
-    def count(self, batch: Batch) -> int:
+    def count(self, batch: Batch) -> Tensor:
         """Particles with a positive pair."""
         return count_particles(_listed(batch.positives), self._number(batch), self._is_anchor(batch))
 
     def loss(
-        self, out: Tensor, batch: Batch, *, normaliser: float | None, generator: torch.Generator | None
+        self, out: Tensor, batch: Batch, *, normaliser: Tensor | None, generator: torch.Generator | None
     ) -> Tensor:
         """InfoNCE; random negatives only in training."""
         random = None
@@ -106,41 +105,42 @@ class PairsScores:
     target: Target
     pt_thresholds: tuple[float, ...]
     figures: list[Figure] = field(default_factory=list)
-    values: dict[str, list[float]] = field(default_factory=dict)
+    values: list[Tensor] = field(default_factory=list)
 
     def add(self, out: Tensor, batch: Batch) -> None:
-        """Take in the clouds of a batch, each by itself."""
+        """Add the clouds of a batch, each separately."""
         label = batch.columns[self.target.label]
-        selected = {each: select_points(batch, self.target, each or 0.0) for each in self._thresholds()}
+        thresholds = self._thresholds()
+        selected = torch.stack([select_points(batch, self.target, each or 0.0) for each in thresholds])
         for begin, end in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True):
             cloud = slice(begin, end)
-            for threshold, is_query in selected.items():
-                found = average_precision_at_k(out[cloud].cpu(), label[cloud].cpu(), is_query[cloud].cpu())
-                if found.n_queries:
-                    for name, value in (
-                        ("ap", found.ap),
-                        ("precision19", found.precision),
-                        ("recall19", found.recall),
-                    ):
-                        self.values.setdefault(_name(name, threshold), []).append(value)
+            # One search serves all thresholds.
+            found = find_neighbors(out[cloud], label[cloud], selected[:, cloud].any(0))
+            self.values.append(torch.stack([found.average(each) for each in selected[:, cloud]]))
             for figure in self.figures:
                 columns = {name: values[cloud].cpu().numpy() for name, values in batch.columns.items()}
-                figure.add(columns, out[cloud].double().cpu().numpy())
+                figure.add(columns, out[cloud].cpu().double().numpy())
 
     def result(self) -> dict[str, float]:
         """Means over the clouds that have a query."""
-        empty = {_name("ap", threshold): float("nan") for threshold in self._thresholds()}
-        found = {name: float(np.mean(values)) for name, values in self.values.items()}
+        found: dict[str, float] = {_name("ap", threshold): float("nan") for threshold in self._thresholds()}
+        if self.values:
+            table = torch.stack(self.values).cpu().double()  # (clouds, thresholds, 4)
+            for position, threshold in enumerate(self._thresholds()):
+                rows = table[table[:, position, 3] > 0, position]
+                if len(rows):
+                    means = zip(("ap", "precision19", "recall19"), rows[:, :3].mean(0).tolist(), strict=True)
+                    found |= {_name(name, threshold): value for name, value in means}
         for figure in self.figures:
             found |= figure.result()
-        return empty | found
+        return found
 
     def _thresholds(self) -> tuple[float | None, ...]:
         return (None,) if self.target.pt is None else self.pt_thresholds
 
 
 def select_points(batch: Batch, target: Target, pt_min: float) -> Tensor:
-    """(N,) bool: the points that count, of those above `pt_min` where the target has a pT."""
+    """(N,) bool: the selected points, above `pt_min` if the target has a pT."""
     is_chosen = (
         batch.columns[target.label] != 0 if target.selection is None else batch.columns[target.selection]
     )

@@ -1,1 +1,1 @@
-"""What reproduces the paper: the systems it compares, its tables and its theory."""
+"""Reproduction of the paper: the systems it compares, its tables and its theory."""

@@ -6,24 +6,35 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from torch import Tensor
 
 from hepdata.loader.batch import Batch
-from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure, share_view
+from hepdata.pictures.canvas import (
+    ACCENT,
+    INK,
+    REFERENCE,
+    SIGNAL,
+    new_figure,
+    new_figure_with_counts,
+    share_view,
+)
 from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
 from hepdata.schema import Target
 from hept.evaluation.clustering import Clustering, cluster
+from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.classification import Classification
 from hept.metrics.tracks import Rates
 from hept.objectives.classification import select_scored
 from hept.report.definitions import name_metric
-from hept.report.pictures import draw_loss, draw_precision_recall
+from hept.report.pictures import draw_loss, draw_precision_recall, draw_roc
 
 PT_EDGES = np.array([0.0, 0.3, 0.5, 0.9, 1.3, 2.0, 3.0, 5.0, 10.0])
 ETA_EDGES = np.linspace(-4, 4, 17)
+_RATE_COLORS = {"efficiency": ACCENT, "fake_rate": SIGNAL, "duplicate_rate": REFERENCE}
 
 
 def draw_curves(rows: list[dict[str, str]], metric: str) -> Figure:
@@ -31,37 +42,64 @@ def draw_curves(rows: list[dict[str, str]], metric: str) -> Figure:
     figure, panels = new_figure(2)
     epochs = [float(row["epoch"]) for row in rows]
     curves = {
-        label: (epochs, [float(row[name]) for row in rows])
+        label: (epochs, _read_column(rows, name))
         for label, name in (("training", "train_loss"), ("validation", "valid_loss"))
     }
     draw_loss(panels[0], curves, title="loss")
-    panels[1].plot(
-        epochs, [float(row[f"valid_{metric}"]) for row in rows], color=SIGNAL, marker="o", markersize=3
-    )
+    panels[1].plot(epochs, _read_column(rows, f"valid_{metric}"), color=SIGNAL, marker="o", markersize=3)
     panels[1].set_xlabel("epoch")
     panels[1].xaxis.set_major_locator(MaxNLocator(integer=True))
     panels[1].set_title(f"validation: {name_metric(metric)}", loc="left", fontsize=11, color=INK)
     return figure
 
 
+def _read_column(rows: list[dict[str, str]], name: str) -> list[float]:
+    # A table with a damaged header has the column under another name.
+    return [float(row.get(name, "nan")) for row in rows]
+
+
 def draw_efficiencies(rates: Rates) -> Figure:
-    """Double-majority efficiency, fake and duplicate rate against pT and η."""
-    figure, panels = new_figure(2)
-    for panel, variable, edges, label in (
-        (panels[0], "pt", PT_EDGES, "particle pT [GeV]"),
-        (panels[1], "eta", ETA_EDGES, "particle η (efficiency: pT > 0.9 GeV)"),
+    """Double-majority efficiency, fake and duplicate rate against pT and η, above the counts behind them.
+
+    Error bars are Clopper–Pearson intervals of one standard deviation.
+    """
+    figure, panels = new_figure_with_counts(2)
+    for (panel, counts), variable, edges, pt_min, label in (
+        (panels[0], "pt", PT_EDGES, 0.0, "pT [GeV]"),
+        (panels[1], "eta", ETA_EDGES, 0.9, "η"),
     ):
-        pt_min = 0.9 if variable == "eta" else 0.0
         binned = rates.against(variable, edges, "double_majority", pt_min)  # type: ignore[arg-type]
-        for name, color in (("efficiency", ACCENT), ("fake_rate", SIGNAL), ("duplicate_rate", REFERENCE)):
-            panel.stairs(binned[name], edges, color=color, label=name.replace("_", " "), linewidth=1.6)
+        for (name, color), shift in zip(_RATE_COLORS.items(), (-0.15, 0.0, 0.15), strict=True):
+            _draw_rate(panel, binned[name], edges, color, shift=shift, label=name.replace("_", " "))
         panel.set_ylim(0, 1.05)
-        panel.set_xlabel(label)
-        panel.set_title(
-            f"double majority against {'pT' if variable == 'pt' else 'η'}", loc="left", fontsize=11
-        )
-    panels[0].legend(frameon=False)
+        above = f", efficiency of those above {pt_min} GeV" if pt_min else ""
+        panel.set_title(f"double majority against the particle's {label}{above}", loc="left", fontsize=10)
+        for name, color, entries in (
+            ("efficiency", _RATE_COLORS["efficiency"], "particles"),
+            ("fake_rate", _RATE_COLORS["fake_rate"], "tracks"),
+        ):
+            n_all = binned[name].n_all
+            counts.stairs(n_all, edges, color=color, label=f"{n_all.sum():,} {entries}", linewidth=1.4)
+        counts.set_ylim(0, None)
+        counts.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+        counts.set_ylabel("count")
+        counts.set_xlabel(label)
+        counts.legend(frameon=False, fontsize=8)
+    panels[0][0].legend(frameon=False)
     return figure
+
+
+def _draw_rate(
+    panel: Axes, rate: BinnedRate, edges: NDArray[np.floating], color: str, *, shift: float, label: str
+) -> None:
+    """One marker a bin with its interval; `shift`, in widths of a bin, keeps the bars of rates apart."""
+    is_filled = rate.n_all > 0
+    centre = (edges[:-1] + (0.5 + shift) * np.diff(edges))[is_filled]
+    value, (low, high) = rate.value[is_filled], (end[is_filled] for end in rate.interval())
+    panel.stairs(rate.value, edges, color=color, linewidth=1.0, alpha=0.45)
+    panel.errorbar(
+        centre, value, [value - low, high - value], fmt="o", markersize=3, color=color, label=label, capsize=2
+    )
 
 
 def draw_embedded_event(
@@ -74,13 +112,16 @@ def draw_embedded_event(
     outwards = None
     if {"r", "z"} <= set(columns):
         outwards = columns["r"].astype(np.float64) + np.abs(columns["z"].astype(np.float64))
-    found = name_by_majority(cluster(out.double().cpu().numpy(), **asdict(clustering)), particle)
+    found = name_by_majority(cluster(out.cpu().double().numpy(), **asdict(clustering)), particle)
+    is_right = (particle == found)[is_shown & (particle != 0)]
+    right = f" ({100 * is_right.mean():.0f} % of these hits with their particle)" if len(is_right) else ""
     figure, panels = new_figure(2)
     title = "true tracks" if target.pt is None else f"true tracks, pT > {pt_shown} GeV"
-    draw_groups(panels[0], eta, phi, np.where(is_shown, particle, 0), title=title, joined_along=outwards)
-    draw_groups(
-        panels[1], eta, phi, np.where(is_shown, found, 0), title="found tracks", joined_along=outwards
-    )
+    for panel, group, heading in (
+        (panels[0], particle, title),
+        (panels[1], found, f"found tracks{right}"),
+    ):
+        draw_groups(panel, eta, phi, np.where(is_shown, group, 0), title=heading, joined_along=outwards)
     share_view(panels)
     return figure
 
@@ -91,7 +132,7 @@ def draw_scored_event(out: Tensor, batch: Batch, target: Target) -> Figure:
     pt = np.ones(len(eta)) if target.pt is None else batch.columns[target.pt].cpu().numpy()
     is_scored = select_scored(batch, target).cpu().numpy()
     truth = np.where(is_scored, label.astype(float), np.nan)
-    score = np.where(is_scored, out.reshape(-1).double().sigmoid().cpu().numpy(), np.nan)
+    score = np.where(is_scored, out.reshape(-1).cpu().double().sigmoid().numpy(), np.nan)
     name = target.label_names[1]
     figure, panels = new_figure(2)
     draw_pileup(panels[0], eta, phi, pt, truth, title=f"{target.scored}: truth", colorbar=name)
@@ -101,11 +142,22 @@ def draw_scored_event(out: Tensor, batch: Batch, target: Target) -> Figure:
 
 
 def draw_quality(curves: dict[str, Classification], title: str) -> Figure:
-    """Precision against recall."""
-    figure, (panel,) = new_figure()
+    """Precision against recall, and the ROC curve, with the areas under them."""
+    figure, panels = new_figure(2)
     draw_precision_recall(
-        panel,
-        {f"{name} (area {one.auc:.3f})": (one.precision, one.recall) for name, one in curves.items()},
+        panels[0],
+        {
+            f"{name}: average precision {one.auc:.3f}": (one.precision, one.recall)
+            for name, one in curves.items()
+        },
         title=title,
+    )
+    draw_roc(
+        panels[1],
+        {
+            f"{name}: ROC AUC {one.roc_auc:.3f}": (one.recall, one.false_positive_rate)
+            for name, one in curves.items()
+        },
+        title="true against false positive rate",
     )
     return figure

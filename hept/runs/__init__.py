@@ -1,1 +1,1 @@
-"""A training run as a folder: what it is planned to do, its data, its files, and who may write them."""
+"""A training run: its plan, its data, its folder, and the lock of its writer."""

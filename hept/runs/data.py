@@ -1,4 +1,4 @@
-"""The data side of a run: a dataset is checked against what training needs, and gives inputs and loaders."""
+"""The data of a run: settings and a dataset enter, checked inputs and loaders leave."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hept.objectives.objective import find_objective
 from hept.runs.run import describe_location
 from hept.settings.fields import TrainConfig
 
-# The mean and spread of a feature are settled long before this many clouds.
+# Mean and spread of a feature converge with far fewer clouds.
 CLOUDS_FOR_STATISTICS = 100
 
 
@@ -36,9 +36,9 @@ class TrainingData:
 
     Attributes:
         dataset: The opened dataset.
-        target: What is to be learned.
+        target: The training target.
         train: Shuffled batches of this process.
-        valid: The whole validation split, one cloud a batch.
+        valid: The whole validation split, one cloud per batch.
         features: The features of the model.
         coords: The coordinates of the model.
     """
@@ -52,11 +52,11 @@ class TrainingData:
 
     @property
     def fingerprint(self) -> str:
-        """Of the dataset."""
+        """Fingerprint of the dataset."""
         return self.dataset.fingerprint
 
     def describe(self, run: Path) -> dict[str, object]:
-        """For the run folder."""
+        """Description of the data for the run folder."""
         return {
             **describe_location(self.dataset, run),
             "fingerprint": self.fingerprint,
@@ -67,21 +67,21 @@ class TrainingData:
         }
 
     def go_to(self, n_batches: int) -> None:
-        """Begin the next iteration over `train` after so many batches of its epoch."""
+        """Let the next iteration over `train` skip the first `n_batches` of its epoch."""
         self.train.load_state_dict(self.train.state_dict() | {"epoch": self.train.epoch, "step": n_batches})
 
     def check_fingerprint(self, expected: str, run: Path) -> None:
-        """Compare with the dataset that a run began with.
+        """Check that this is the dataset with which a run started.
 
         Raises:
-            InputError: It is another one.
+            InputError: It is another dataset.
         """
         if expected != self.fingerprint:
             raise InputError(
                 run,
                 found=f"a dataset with fingerprint {self.fingerprint[:12]}",
-                expected=f"the one that the run began with ({expected[:12]})",
-                remedy="resume with the same dataset, or begin another run",
+                expected=f"the dataset with which the run started ({expected[:12]})",
+                remedy="resume with the same dataset, or start another run",
             )
 
 
@@ -93,13 +93,13 @@ def open_training_data(
     rank: int = 0,
     world_size: int = 1,
 ) -> TrainingData:
-    """Open a dataset and see that it fits the configuration.
+    """Open a dataset and check that it fits the configuration.
 
     Args:
-        config: Of the run.
-        location: The dataset, or where it is.
-        inputs: Of a run that goes on; resolved from schema, settings and training split where not given.
-        rank: Number of this process.
+        config: Configuration of the run.
+        location: The dataset or its location.
+        inputs: Inputs of a run that is resumed; by default from schema, settings and training split.
+        rank: Rank of this process.
         world_size: Number of processes.
 
     Raises:
@@ -109,7 +109,7 @@ def open_training_data(
     check_training(config, dataset)
     target = find_target(dataset)
     needs_pairs = find_objective(target.objective).needs_pairs
-    # Figures of merit are first needed after the training: an unknown one is told before it.
+    # Figures of merit are used only after training; an unknown one must fail before.
     make_figures(target.figures)
     check_labels(dataset, needs_pairs=needs_pairs)
     features, coords = inputs or resolve_inputs(config, dataset)
@@ -123,6 +123,7 @@ def open_training_data(
         rank=rank,
         world_size=world_size,
         pin_memory=True,
+        batch_points=config.batch_points,
         features=features,
         coords=coords,
     )
@@ -133,10 +134,10 @@ def open_training_data(
 
 
 def resolve_inputs(config: TrainConfig, dataset: Dataset) -> Inputs:
-    """Features and coordinates: from the settings, the dataset's schema and its training split.
+    """Features and coordinates from the settings, the dataset's schema and its training split.
 
     Raises:
-        InputError: An unknown column or field, or a value that does not fit.
+        InputError: An unknown column or field, or an invalid value.
     """
     features, coords = choose_model_inputs(config, dataset)
     if any(entry.standardise for entry in features):
@@ -149,6 +150,6 @@ def resolve_inputs(config: TrainConfig, dataset: Dataset) -> Inputs:
 def _sample(
     dataset: Dataset, features: Sequence[ModelInput], coords: Sequence[ModelInput]
 ) -> Iterator[Batch]:
-    # Not shuffled, and the same in all processes.
+    # Not shuffled, so that all processes read the same clouds.
     loader = dataset["train"].loader(1, pairs=False, features=features, coords=coords)
     return islice(loader, CLOUDS_FOR_STATISTICS)

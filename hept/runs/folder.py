@@ -1,18 +1,18 @@
-"""The folder of a training run: who made it, with what, and how it went.
+"""The folder of a training run.
 
 config.yaml       the resolved configuration
 run.json          dataset and its fingerprint, the model's inputs, seed, threads, versions, command
-metrics.csv       one row an epoch
-steps.csv         one row an optimiser step
+metrics.csv       one row per epoch
+steps.csv         one row per optimiser step
 tensorboard/      the same for TensorBoard
-best.safetensors  last.safetensors
-resume.pt         the newest state from which the run goes on; resume-1.pt, … are older ones
+best.safetensors  weights of the best epoch
+last.safetensors  weights of the last epoch
+resume.pt         the newest saved state; resume-1.pt, … are older ones
 """
 
 from __future__ import annotations
 
-import csv
-import io
+import hashlib
 import json
 import sys
 from collections.abc import Mapping
@@ -23,11 +23,14 @@ from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
 from hept.model.hub import PACKAGED, fetch_weights, is_hub_address
+from hept.runs.tables import append_row, cut_table, read_table
 from hept.settings.config import MOVED, check_config
 from hept.settings.fields import TrainConfig
 from hept.settings.yaml_text import parse_yaml
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
+# What the rows of a table are counted by.
+_KEYS = {"metrics": "epoch", "steps": "step"}
 VERSIONS = ("hept", "torch", "lightning-fabric", "numpy", "safetensors")
 
 
@@ -36,14 +39,14 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._rows = {name: path / f"{name}.csv" for name in ("metrics", "steps")}
+        self._tables = {name: path / f"{name}.csv" for name in _KEYS}
 
     def is_begun(self, config: TrainConfig, *, resume: bool) -> bool:
-        """Whether the folder holds a run to go on with; a new one can begin otherwise.
+        """Whether the folder holds a run to continue; otherwise a new run can start in it.
 
         Args:
-            config: Of the run that is to begin or to go on.
-            resume: Whether there must be a run; its settings are then the caller's business.
+            config: Configuration of the run to start or continue.
+            resume: Whether a run must exist; its settings are then not compared with `config`.
 
         Raises:
             InputError: Nothing to resume, a run with other settings, or files of something else.
@@ -58,7 +61,7 @@ class RunFolder:
         return False
 
     def create(self, config: TrainConfig, description: Mapping[str, object]) -> None:
-        """Begin a new run.
+        """Write the files of a new run.
 
         Raises:
             JobError: The folder cannot be written.
@@ -66,10 +69,12 @@ class RunFolder:
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in VERSIONS}
-        # The description first: `check_unused` takes settings without one for somebody else's.
-        self._write_description(dict(description) | {"versions": versions, "command": sys.argv})
+        settings = config.to_yaml()
+        origin = {"versions": versions, "command": sys.argv, "settings": _digest(parse_yaml(settings))}
+        # run.json first: `check_unused` does not accept a config.yaml without it as a run.
+        self._write_description(dict(description) | origin)
         with write_atomically(self.path / "config.yaml") as file:
-            file.write(config.to_yaml().encode())
+            file.write(settings.encode())
 
     def _check_settings(self, config: TrainConfig) -> None:
         kept = self.read_config()
@@ -78,14 +83,14 @@ class RunFolder:
                 self.path,
                 found=f"a run with other settings ({_name_difference(kept, config)})",
                 expected="a new folder, or a run with the same settings",
-                remedy=f"go on with it as it is with `resume={str(self.path)!r}`, or choose another `out`",
+                remedy=f"continue it unchanged with `resume={str(self.path)!r}`, or choose another `out`",
             )
 
     def check_unused(self) -> None:
-        """See that a new run overwrites nothing but what a killed one wrote before its first state.
+        """Check that a new run overwrites only files of a run that was killed before its first saved state.
 
         Raises:
-            InputError: It would.
+            InputError: It would overwrite other files.
         """
         found = [name for name in (BEST, "steps.csv", "metrics.csv") if (self.path / name).exists()]
         if not found and (self.path / "config.yaml").exists():
@@ -98,15 +103,15 @@ class RunFolder:
             raise InputError(
                 self.path,
                 found=f"{found[0]} without a saved state of a run",
-                expected="a new folder, or a run that can go on",
+                expected="a new folder, or a run that can be continued",
                 remedy="choose another `out`",
             )
 
     def read_config(self) -> TrainConfig:
-        """The configuration that the run began with.
+        """The configuration with which the run started.
 
         Raises:
-            InputError: Not a run folder, or one of an earlier version.
+            InputError: Not a run folder, one of an earlier version, or the file was changed.
         """
         try:
             content = parse_yaml((self.path / "config.yaml").read_text(encoding="utf-8"))
@@ -123,25 +128,45 @@ class RunFolder:
                 self.path / "config.yaml",
                 found=f"the setting {moved[0]!r} of an earlier version",
                 expected="a run of this version",
-                remedy="evaluate the run as it is, or begin another one",
+                remedy="only evaluate the run, or start another one",
+            )
+        if self.read_description().get("settings", _digest(content)) != _digest(content):
+            raise InputError(
+                self.path / "config.yaml",
+                found="settings that were changed since the run began",
+                expected="those that it began with: its state belongs to them",
+                remedy="restore the file from a copy, or begin another run with the new settings",
             )
         return check_config(content, where=self.path / "config.yaml")
 
     def read_description(self) -> dict[str, object]:
-        """What `run.json` says."""
+        """The content of `run.json`.
+
+        Raises:
+            InputError: Not a run folder, or the file is damaged.
+        """
         try:
-            content = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            content = dict(json.loads((self.path / "run.json").read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise InputError(
                 self.path,
                 found="no readable run.json",
                 expected="a run folder made by hept-train fit",
                 remedy="check the path",
             ) from error
-        return dict(content)
+        # Earlier versions wrote no checksum.
+        checksum = content.pop("sha256", None)
+        if checksum not in (None, _digest(content)):
+            raise InputError(
+                self.path / "run.json",
+                found="a damaged file (its checksum does not match)",
+                expected="the description that the run began with",
+                remedy="restore the file from a copy; the weights can be used without it",
+            )
+        return content
 
     def read_inputs(self) -> tuple[tuple[ModelInput, ...], tuple[ModelInput, ...]]:
-        """Features and coordinates with which the run began.
+        """Features and coordinates with which the run started.
 
         Raises:
             InputError: Not a run folder, or one of an earlier version.
@@ -157,70 +182,54 @@ class RunFolder:
                 self.path / "run.json",
                 found="no inputs of the model, as in runs of earlier versions",
                 expected="features and coords with scale, unit and period",
-                remedy="evaluate the run as it is, or begin another one",
+                remedy="only evaluate the run, or start another one",
             ) from error
         return features, coords
 
     def read_threads(self) -> int | None:
-        """Threads that the run used on a CPU; None where a run does not say, as old ones."""
+        """Number of threads of the run on a CPU; None for old runs, which did not record it."""
         threads = self.read_description().get("threads")
         return threads if isinstance(threads, int) else None
 
     def keep_threads(self, threads: int) -> None:
-        """Note that the run goes on with another number of threads."""
+        """Record that the run continues with another number of threads."""
         if threads != self.read_threads():
             self._write_description(self.read_description() | {"threads": threads})
 
     def _write_description(self, content: Mapping[str, object]) -> None:
+        # As it is read again: a checksum over tuples and paths would not be found again.
+        plain = json.loads(json.dumps(content, default=str))
         with write_atomically(self.path / "run.json") as file:
-            file.write((json.dumps(content, indent=2, default=str) + "\n").encode())
+            file.write((json.dumps(plain | {"sha256": _digest(plain)}, indent=2) + "\n").encode())
 
     def append(self, table: str, row: Mapping[str, object]) -> None:
         """Add a row to `metrics` or `steps`; the first row makes the header."""
-        path = self._rows[table]
-        with disk_errors(path), path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, fieldnames=list(row))
-            if file.tell() == 0:
-                writer.writeheader()
-            writer.writerow({name: _text(value) for name, value in row.items()})
+        append_row(self._tables[table], row)
 
     def read_rows(self, table: str) -> list[dict[str, str]]:
-        """The rows of `metrics` or `steps`, empty where there are none yet."""
-        path = self._rows[table]
-        if not path.exists():
-            return []
-        with path.open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
+        """The rows of `metrics` or `steps` that are whole; empty where there are none yet.
+
+        Raises:
+            InputError: The table is damaged as a whole.
+        """
+        return read_table(self._tables[table], _KEYS[table])
 
     def forget_after(self, *, step: int, epoch: int) -> None:
-        """Drop rows of steps and epochs after the last saved state of a killed run: it makes them again.
+        """Drop rows after the last saved state of a killed run, since the run repeats these steps and epochs.
 
-        Epochs have their own count: a state that was saved after the last step of an epoch is before its end.
+        Epochs are compared separately: a state saved after the last step of an epoch precedes its end.
         """
-        for table, column, last in (("steps", "step", step), ("metrics", "epoch", epoch)):
-            path = self._rows[table]
-            rows = [row for row in self.read_rows(table) if (row.get(column) or "").isdigit()]
-            kept = [row for row in rows if int(row[column]) <= last and None not in row.values()]
-            if not kept:
-                # A torn header would otherwise stay, and rows be added below it.
-                with disk_errors(path):
-                    path.unlink(missing_ok=True)
-                continue
-            text = io.StringIO(newline="")
-            writer = csv.DictWriter(text, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(kept)
-            with write_atomically(path) as file:
-                file.write(text.getvalue().encode())
+        for table, last in (("steps", step), ("metrics", epoch)):
+            cut_table(self._tables[table], _KEYS[table], last)
 
 
 def has_states(folder: Path) -> bool:
-    """Whether a run can go on in this folder."""
+    """Whether this folder has a saved state to continue from."""
     return (folder / RESUME).exists() or any(_list_older(folder))
 
 
 def find_states(folder: Path) -> list[Path]:
-    """The saved states from which a run can go on, newest first.
+    """The saved states from which a run can continue, newest first.
 
     Raises:
         InputError: There is none.
@@ -256,7 +265,7 @@ def _flatten(content: Mapping[str, object], prefix: str = "") -> dict[str, objec
 
 
 def find_weights(source: str | Path) -> Path:
-    """The weights file behind a run folder (its best weights, else its last), a packaged model, or a file.
+    """The weights file of a run folder (the best weights, else the last), of a packaged model, or the given file.
 
     Raises:
         InputError: There is none.
@@ -283,9 +292,9 @@ def _has_setting(content: object, key: str) -> bool:
     return isinstance(inner, dict) and name in inner
 
 
-def _text(value: object) -> object:
-    # repr keeps every digit of a float, so that two runs can be compared to the last one.
-    return repr(value) if isinstance(value, float) else value
+def _digest(content: object) -> str:
+    """Checksum of plain values, however they are written down."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _version(package: str) -> str:

@@ -1,8 +1,8 @@
 """One writer per run: a lock that the operating system releases when its holder dies.
 
-The lock is `flock`, which network file systems pass on between hosts (NFS, Lustre, GPFS and CephFS do as they
-are usually mounted). Where a file system has none, the lock is the existence of its file. A second file says
-who holds it.
+The lock is `flock`. By their documentation NFS 4, Lustre (mounted with `flock`), GPFS and CephFS support it
+across hosts; only local file systems were tried. On a file system without it, the lock is the existence of
+its file. A second file names the holder.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from hepdata.storage.atomic import disk_errors, write_atomically
 
 @contextmanager
 def lock_run(run: Path, *, tell: Callable[[str], None]) -> Iterator[None]:
-    """Hold the right to write the run folder while the block runs.
+    """Hold the lock of the run folder within the block.
 
     Args:
         run: The folder; it need not exist.
-        tell: Takes a line about a lock that a dead process left behind.
+        tell: Gets a message about a lock that a dead process left behind.
 
     Raises:
         InputError: Another process holds the lock.
         JobError: The folder above `run` cannot be written.
     """
-    # Beside the folder, as locks of datasets are; two names of one folder have one lock.
+    # Next to the folder, like the locks of datasets; resolved, so that two paths of one folder share a lock.
     whole = run.resolve()
     path = whole.with_name(f".{whole.name}.lock")
     owner = whole.with_name(f".{whole.name}.owner")
@@ -45,20 +45,20 @@ def lock_run(run: Path, *, tell: Callable[[str], None]) -> Iterator[None]:
     try:
         left = _read(owner)
         if left:
-            tell(f"note: the lock that {left} left behind on {run} is taken over: it has ended")
+            tell(f"note: taking over the lock that {left} left behind on {run}: that process has ended")
         with write_atomically(owner, sync_content=False, sync_name=False) as file:
             file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
         yield
     finally:
         for file_path in (owner, path):
-            # Unlinked while still held: filelock refuses a lock on a file that has no name any more.
+            # Unlink while the lock is held: filelock does not acquire a lock on an unlinked file.
             with suppress(OSError):
                 file_path.unlink()
         lock.release()
 
 
 def _read(owner: Path) -> str:
-    """Who holds the lock; empty where nobody says."""
+    """The holder of the lock; empty if unknown."""
     with suppress(OSError):
         return "".join(c for c in owner.read_bytes()[:200].decode(errors="replace") if c.isprintable())
     return ""
@@ -67,7 +67,7 @@ def _read(owner: Path) -> str:
 def _refusal(run: Path, path: Path, holder: str) -> InputError:
     return InputError(
         run,
-        found=f"another training at work on it ({holder or 'which does not say who it is'})",
-        expected="one writer of a run",
-        remedy=f"wait for it to end, or choose another `out`; if that process is gone, remove {path}",
+        found=f"another training in progress ({holder or 'unknown process'})",
+        expected="one writer per run",
+        remedy=f"wait for it to end, or choose another `out`; if that process has died, remove {path}",
     )

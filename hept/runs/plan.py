@@ -1,4 +1,4 @@
-"""What `hept.fit` is about to do: arguments enter, a checked plan leaves; torch is imported last."""
+"""The plan of `hept.fit`: arguments enter, a checked plan leaves; torch is imported last."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
+from hept.devices.choice import choose_device
 from hept.model.dataset_checks import check_training
 from hept.runs.folder import RunFolder, find_states, has_states
 from hept.runs.run import Run
@@ -21,7 +22,7 @@ Announce = Callable[[str], None]
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run that can begin: its settings, its dataset and its folder."""
+    """A run that can start: its settings, its dataset and its folder."""
 
     config: TrainConfig
     dataset: Dataset
@@ -33,10 +34,10 @@ def plan_run(
     preset: str | None,
     settings: Settings,
     out: Path | None,
-    accelerator: str,
+    device: str,
     announce: Announce,
 ) -> RunPlan:
-    """A new run; where the preset or the folder is not given, choose it and say so.
+    """Plan a new run; if preset or folder is not given, choose and announce it.
 
     Raises:
         InputError: Settings, dataset or folder cannot be used.
@@ -44,7 +45,7 @@ def plan_run(
     if preset is not None:
         load_config(preset, settings)
     opened = open_dataset(dataset)
-    # Any preset of the task shows whether settings and dataset fit: devices, which need torch, come after.
+    # Any preset of the task can check settings and dataset; finding a GPU needs torch and comes later.
     config = load_config(preset or _choose_preset(opened, has_gpu=False), settings)
     check_training(config, opened)
     run = out or _choose_folder(opened.place.location)
@@ -52,19 +53,33 @@ def plan_run(
     if not has_states(run):
         folder.check_unused()
     if preset is None:
-        preset = _announce_preset(opened, announce, has_gpu=has_gpu(accelerator))
+        preset = _announce_preset(opened, announce, has_gpu=has_gpu(device))
         config = load_config(preset, settings)
     else:
-        warn_of_published(preset, accelerator, announce)
+        warn_of_published(preset, device, announce)
     if folder.is_begun(config, resume=False):
-        _say(f"going on with the run in {run}", announce)
+        _say(f"continuing the run in {run}", announce)
     if out is None:
         _say(f"run folder: {run}", announce)
     return RunPlan(config, opened, run)
 
 
+def plan_settings(
+    dataset: DatasetLike, preset: str | None, settings: Settings, device: str
+) -> tuple[TrainConfig, Dataset]:
+    """Settings and dataset of a run that is not to begin yet.
+
+    Raises:
+        InputError: They cannot be used.
+    """
+    opened = open_dataset(dataset)
+    config = load_config(preset or _choose_preset(opened, has_gpu=has_gpu(device)), settings)
+    check_training(config, opened)
+    return config, opened
+
+
 def plan_resume(run: Path, dataset: DatasetLike | None) -> RunPlan:
-    """A run to go on with, on its own dataset or where that lies now.
+    """Plan to continue a run, on its own dataset or on `dataset` if it was moved.
 
     Raises:
         InputError: No run with a saved state, or no dataset.
@@ -76,23 +91,23 @@ def plan_resume(run: Path, dataset: DatasetLike | None) -> RunPlan:
     return RunPlan(config, opened, run)
 
 
-def has_gpu(accelerator: str) -> bool:
-    """Whether training would run on a GPU."""
-    if accelerator != "auto":
-        return accelerator != "cpu"
-    import torch
+def has_gpu(device: str) -> bool:
+    """Whether training would run on a GPU.
 
-    return torch.cuda.is_available() or torch.backends.mps.is_available()
+    Raises:
+        InputError: The device is not there.
+    """
+    return device != "cpu" and choose_device(device).type != "cpu"
 
 
-def warn_of_published(preset: str, accelerator: str, announce: Announce) -> None:
-    """On a CPU, name the preset for laptops beside a published one."""
+def warn_of_published(preset: str, device: str, announce: Announce) -> None:
+    """On a CPU, point from a published preset to the one for laptops."""
     found = find_published(preset)
-    if found is not None and not has_gpu(accelerator):
+    if found is not None and not has_gpu(device):
         published, laptop = found
         _say(
             f"note: {published.name} is made for GPUs ({published.time}); "
-            f"for a CPU there is the preset {laptop.name} ({laptop.time})",
+            f"for a CPU use the preset {laptop.name} ({laptop.time})",
             announce,
         )
 
@@ -111,7 +126,7 @@ def _announce_preset(dataset: Dataset, announce: Announce, *, has_gpu: bool) -> 
     name = _choose_preset(dataset, has_gpu=has_gpu)
     device = "a GPU" if has_gpu else "a CPU"
     _say(
-        f"preset: {name}, for {dataset.task} with {count_points(dataset):,.0f} points a cloud on {device} "
+        f"preset: {name}, for {dataset.task} with {count_points(dataset):,.0f} points per cloud on {device} "
         "(hept-train presets lists all)",
         announce,
     )
@@ -124,7 +139,7 @@ def _choose_folder(dataset: str) -> Path:
 
 
 def _say(line: str, announce: Announce) -> None:
-    # Of several processes, each of which runs the whole program, one speaks.
+    # With several processes, each runs the whole program; only rank 0 prints.
     ranks = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
     if all(os.environ.get(name, "0") == "0" for name in ranks):
         announce(line)

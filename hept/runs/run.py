@@ -1,4 +1,4 @@
-"""A training run as users hold it: its folder, settings and history, and the dataset it was trained on."""
+"""A training run as an object: its folder, settings and history, and the dataset it was trained on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A run; `hept.fit` gives one, `hept.open_run` finds one again.
+    """A run, returned by `hept.fit` and `hept.open_run`.
 
     Attributes:
         path: The run folder.
@@ -38,17 +38,17 @@ class Run:
         return RunFolder(self.path).read_config()
 
     def history(self) -> pd.DataFrame:
-        """Losses and validation metrics, one row an epoch."""
+        """Losses and validation metrics, one row per epoch."""
         import pandas as pd
 
         rows = RunFolder(self.path).read_rows("metrics")
         return pd.DataFrame(rows).apply(pd.to_numeric, errors="coerce")
 
     def open_dataset(self) -> Dataset:
-        """The dataset that the run was trained on, where it was or in the same place relative to the run.
+        """Open the dataset that the run was trained on, at its recorded path absolute or relative to the run.
 
         Raises:
-            InputError: Not a run folder, or the dataset is not there any more.
+            InputError: Not a run folder, or the dataset no longer exists.
         """
         description = RunFolder(self.path).read_description()
         changed = ""
@@ -65,7 +65,7 @@ class Run:
             self.path,
             found=f"another dataset at {changed}" if changed else f"no dataset at {recorded}",
             expected="the dataset that the run was trained on",
-            remedy="name the dataset as `dataset`",
+            remedy="give the dataset as `dataset`",
         )
 
     def __fspath__(self) -> str:
@@ -88,10 +88,10 @@ class Run:
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
-    """A run that was trained before.
+    """Open the folder of an earlier run.
 
     Raises:
-        InputError: There is none.
+        InputError: It does not exist or is not a run.
     """
     folder = Path(path)
     if not folder.exists():
@@ -111,7 +111,7 @@ def no_such_run(path: Path) -> InputError:
 
 
 def describe_location(dataset: Dataset, run: Path) -> dict[str, str]:
-    """Where a run's dataset lies, so that it is found from any folder, and after both were moved together."""
+    """Absolute and relative location of a run's dataset: it is found from any folder, also if both move."""
     location = dataset.place.location
     if not dataset.place.is_local:
         return {"dataset": location}

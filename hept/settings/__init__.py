@@ -1,1 +1,1 @@
-"""Settings of a training run: their fields, presets, and how users change and read them."""
+"""Settings of a training run: fields, presets, changes, and tables for users."""

@@ -1,7 +1,8 @@
-"""What a training run is: a preset, changed by single settings, checked before anything starts.
+"""The configuration of a training run: a preset, changed by single settings, checked before the run starts.
 
-A preset is a YAML file in `presets/`; it names only what differs from the defaults in `hept.settings.fields`.
-Its section `about` is no setting: it says what the preset is for (see `hept.settings.preset_choice`).
+A preset is a YAML file in `presets/`; it lists only values that differ from the defaults in
+`hept.settings.fields`. Its section `about` describes the preset (see `hept.settings.preset_choice`) and holds
+no settings.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hept.settings.fields import TrainConfig, list_keys
 from hept.settings.yaml_text import parse_yaml
 
 PRESETS = Path(__file__).parent / "presets"
-# Settings of earlier versions that are now fields of an input, and how to say the same.
+# Settings of earlier versions that are now fields of an input, and how to replace them.
 MOVED = {
     "data.standardise": 'write data.features: [{column: "*", standardise: true}]',
     "data.signed_log": "write data.features: [{column: pt, compression: log}, …]",
@@ -31,7 +32,7 @@ def list_presets() -> list[str]:
 
 
 def read_about(preset: str) -> object:
-    """What the file of a preset says about itself."""
+    """The section `about` of a preset."""
     return _read_file(PRESETS / f"{preset}.yaml").get("about")
 
 
@@ -40,14 +41,14 @@ Settings = Mapping[str, object] | Sequence[str]
 
 
 def load_config(preset: str, settings: Settings = ()) -> TrainConfig:
-    """A preset, or a YAML file of one's own, with changes on top.
+    """Load a preset or a YAML file and apply changes.
 
     Args:
         preset: Its name, or a path that ends in .yaml.
-        settings: What to change: `{"epochs": 2, "model.n_tables": 5}`, or `["epochs=2", "model.n_tables=5"]`.
+        settings: Changes: `{"epochs": 2, "model.n_tables": 5}`, or `["epochs=2", "model.n_tables=5"]`.
 
     Raises:
-        InputError: No such preset, unreadable YAML, an unknown key or a value that does not fit.
+        InputError: No such preset, unreadable YAML, an unknown key or an invalid value.
     """
     content = _read(preset)
     for key, value in _list_changes(settings):
@@ -56,10 +57,10 @@ def load_config(preset: str, settings: Settings = ()) -> TrainConfig:
 
 
 def check_config(content: object, *, where: object) -> TrainConfig:
-    """A configuration from plain values.
+    """Make a configuration from plain values.
 
     Raises:
-        InputError: An unknown key or a value that does not fit.
+        InputError: An unknown key or an invalid value.
     """
     try:
         return TrainConfig.model_validate(content)
@@ -71,7 +72,7 @@ def check_config(content: object, *, where: object) -> TrainConfig:
             raise InputError(
                 where,
                 found=f"the unknown setting {key!r}",
-                expected="a known one",
+                expected="a known setting",
                 remedy=nearest_setting(key),
             ) from error
         if first["type"] == "model_type":
@@ -125,14 +126,14 @@ def _read_file(path: Path) -> dict[str, object]:
             path,
             found=" ".join(str(error).split())[:300],
             expected="a YAML file of settings",
-            remedy="name a preset or mend the file",
+            remedy="name a preset or correct the file",
         ) from error
     if not isinstance(content, dict):
         raise InputError(
             path,
             found=f"a {type(content).__name__}",
             expected="settings as `key: value`",
-            remedy="mend the file",
+            remedy="correct the file",
         )
     return content
 
@@ -175,23 +176,23 @@ def _apply(content: dict[str, object], key: str, value: object) -> None:
         raise InputError(
             f"setting {key}={value}",
             found=f"the unknown setting {key!r}",
-            expected="a known one",
+            expected="a known setting",
             remedy=nearest_setting(key),
         )
     *sections, last = key.split(".")
-    place = content
+    values = content
     for section in sections:
-        below = place.setdefault(section, {})
+        below = values.setdefault(section, {})
         if not isinstance(below, dict):
-            # A file with a plain value where a section belongs: the check of the whole says so.
+            # The file has a plain value instead of a section; `check_config` reports it.
             return
-        place = below
-    before = place.get(last)
-    place[last] = _merge(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+        values = below
+    before = values.get(last)
+    values[last] = _merge(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
 
 
 def nearest_setting(key: str) -> str:
-    """A remedy for an unknown setting, which may be right but for its section: `lr` is `optimizer.lr`."""
+    """A remedy for an unknown setting; perhaps only its section is missing: `lr` is `optimizer.lr`."""
     if key in MOVED:
         return MOVED[key]
     known = list_keys()

@@ -1,7 +1,7 @@
 """Every setting of a training run, with type, limits, default and meaning.
 
-`hept-train settings` prints these descriptions. Modules never see these classes: the trainer takes values out
-of them and passes them as plain arguments.
+`hept-train settings` prints these descriptions. Network modules do not depend on these classes: they take
+plain arguments.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic.fields import FieldInfo
 
 from hepdata.inputs import parse_choice
+from hept.devices.choice import Precision
 from hept.paper.systems.catalog import find_system
 
 
@@ -31,33 +32,38 @@ class ModelConfig(_Section):
     tied_qk: bool = Field(default=False, description="Whether queries and keys share their projection.")
     encode_place: bool | None = Field(
         default=None,
-        description="Whether coordinates enter the point features too; null: with the kernel dot only.",
+        description="Whether coordinates are also added to the point features; null: only with kernel dot.",
     )
     n_layers: int = Field(default=4, ge=1, description="Transformer layers.")
     hidden_dim: int = Field(default=24, ge=1, description="Width of a point's features, and of each head.")
     ff_dim: int | None = Field(
-        default=None, ge=1, description="Width inside the feed-forward networks; null: that of hidden_dim."
+        default=None, ge=1, description="Width inside the feed-forward networks; null: equal to hidden_dim."
     )
     n_heads: int = Field(default=8, ge=1, description="Attention heads.")
-    block_size: int = Field(default=100, ge=1, description="Points of a block, within which all attend.")
+    block_size: int = Field(default=100, ge=1, description="Points per block; attention is within blocks.")
     n_tables: int = Field(
-        default=3, ge=1, description="Hash tables (OR); each sorts all points into blocks anew."
+        default=3, ge=1, description="Hash tables (OR); each sorts all points into blocks independently."
     )
     n_regions: int = Field(
         default=150,
         ge=1,
-        description="Regions of the (η, φ) plane that the hashing keeps apart (AND); more are smaller.",
+        description="Number of regions of the (η, φ) plane that the hashing separates (AND).",
+    )
+    backend: Literal["auto", "plain", "native", "triton"] = Field(
+        default="auto",
+        description="Kernel of HEPT's attention: native on a CPU, triton on a GPU, plain torch elsewhere; "
+        "auto chooses. All give the same numbers.",
     )
     n_neighbors: int = Field(default=64, ge=1, description="Neighbours of a point in graph networks.")
-    out_dim: int = Field(default=12, ge=1, description="Dimensions of the embedding; classifiers have one.")
-    dropout: float = Field(default=0.1, ge=0, lt=1, description="Share of values dropped in training.")
+    out_dim: int = Field(default=12, ge=1, description="Dimensions of the embedding; 1 for classifiers.")
+    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout probability in training.")
     quiet_start: bool = Field(
-        default=False, description="Whether attention begins at zero, so that each point begins by itself."
+        default=False, description="Whether the output of attention is zero at the start of training."
     )
     start_width: float | None = Field(
         default=None,
         gt=0,
-        description="Width of the gaussian kernel in the (η, φ) plane at the beginning; null: as drawn.",
+        description="Initial width of the gaussian kernel in the (η, φ) plane; null: random.",
     )
 
     @field_validator("kind")
@@ -67,20 +73,20 @@ class ModelConfig(_Section):
 
 
 class DataConfig(_Section):
-    """What the network reads of a dataset.
+    """Inputs of the network, and how they are read.
 
     An input is a name, or a mapping with fields of `hepdata.schema.ModelInput`; see `hepdata.inputs`.
     """
 
     features: list[str | dict[str, object]] | None = Field(
         default=None,
-        description="Features: names, or mappings as {column: phi, scale: 0.318}; null: the dataset's own.",
+        description="Features: names, or mappings such as {column: phi, scale: 0.318}; null: the dataset's.",
     )
     coords: list[str | dict[str, object]] | None = Field(
-        default=None, description="Coordinates, likewise; points are hashed by the first two."
+        default=None, description="Coordinates, as for features; points are hashed by the first two."
     )
     workers: int = Field(
-        default=0, ge=0, description="Threads that read batches ahead; 0 still reads one ahead."
+        default=0, ge=0, description="Threads that prefetch batches; 0 still prefetches one batch."
     )
 
     @field_validator("features", "coords")
@@ -92,87 +98,102 @@ class DataConfig(_Section):
 
 
 class LossConfig(_Section):
-    """What is minimised: InfoNCE for pairs, focal loss for classes."""
+    """The loss: InfoNCE for pairs, focal loss for classes."""
 
     tau: float = Field(default=0.05, gt=0, description="Temperature of InfoNCE.")
     similarity: Literal["published", "paper"] = Field(
         default="published",
-        description="Of two embeddings: as in the authors' code, or exp(−d²/τ) as in the paper's text.",
+        description="Similarity of two embeddings: as in the authors' code, or exp(−d²/τ) as in the paper.",
     )
     random_negatives: float = Field(
-        default=0.2, ge=0, description="Random negative pairs in training, as a share of the stored pairs."
+        default=0.2, ge=0, description="Random negative pairs in training, as a fraction of the stored ones."
     )
     pt_min: float = Field(
         default=0.9, ge=0, description="Only particles above this pT in GeV count in InfoNCE."
     )
-    alpha: float = Field(default=0.25, gt=0, description="Weight of the positive class in the focal loss.")
-    gamma: float = Field(default=2.0, ge=0, description="How much the focal loss discounts easy points.")
+    alpha: float = Field(default=0.25, gt=0, description="Factor of the focal loss, for both classes.")
+    gamma: float = Field(default=2.0, ge=0, description="How much the focal loss down-weights easy points.")
 
 
 class OptimizerConfig(_Section):
-    """Adam and the course of its learning rate."""
+    """Adam and its learning-rate schedule."""
 
     lr: float = Field(default=1e-3, gt=0, description="Learning rate.")
     weight_decay: float = Field(default=0.0, ge=0, description="L2 penalty on the weights.")
     schedule: Literal["constant", "step", "plateau", "cosine"] = Field(
         default="constant",
-        description="Course of the learning rate: lower it every step_epochs, after patience epochs without "
-        "gain, or along a cosine to zero.",
+        description="Learning-rate schedule: step lowers it every step_epochs, plateau after patience "
+        "validations without improvement, cosine along a cosine to zero.",
     )
     factor: float = Field(
-        default=0.5, gt=0, le=1, description="By which the schedules step and plateau lower the rate."
+        default=0.5, gt=0, le=1, description="Factor by which the schedules step and plateau lower the rate."
     )
     step_epochs: int = Field(default=500, ge=1, description="Epochs between two steps of the schedule step.")
     patience: int = Field(
-        default=20, ge=0, description="Validations without gain before the schedule plateau lowers the rate."
+        default=20,
+        ge=0,
+        description="Validations without improvement before the schedule plateau lowers the rate.",
     )
     warmup_steps: int = Field(
-        default=0, ge=0, description="Optimiser steps in which the rate rises from zero to lr."
+        default=0, ge=0, description="Optimiser steps during which the rate rises from zero to lr."
     )
     clip_norm: float | None = Field(
-        default=None, gt=0, description="Largest norm of the gradient; longer ones are cut. null: no limit."
+        default=None, gt=0, description="Gradients are scaled down to this norm; null: no limit."
     )
 
 
 class TrainConfig(_Section):
     """A whole run, as written to the run folder."""
 
-    task: str = Field(description="Task of the datasets that the settings are for.")
+    task: str = Field(description="Task of the datasets to train on.")
     seed: int = Field(
-        default=42, ge=0, lt=2**63, description="Of weights, order of clouds, dropout and negatives."
+        default=42,
+        ge=0,
+        lt=2**63,
+        description="Seed of the weights, the order of clouds, dropout and random negatives.",
     )
     epochs: int = Field(default=100, ge=1, description="Passes over the training split.")
     max_minutes: float | None = Field(
         default=None, gt=0, description="Stop after the epoch that reaches this time; null: no limit."
     )
-    batch_size: int = Field(default=1, ge=1, description="Clouds of a batch, for each process.")
-    accumulate: int = Field(default=1, ge=1, description="Batches of one optimiser step.")
+    batch_size: int = Field(default=1, ge=1, description="Clouds per batch and process.")
+    batch_points: int | None = Field(
+        default=None,
+        ge=1,
+        description="Points per batch and process: as many clouds as fit; null: batch_size decides.",
+    )
+    accumulate: int = Field(default=1, ge=1, description="Batches per optimiser step.")
     early_stopping: int | None = Field(
-        default=None, ge=1, description="Stop after so many validations without gain; null: never."
+        default=None, ge=1, description="Stop after this many validations without improvement; null: never."
     )
     ema_decay: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="Decay of a moving average of the weights, which is validated and kept; null: none.",
+        description="Decay of a moving average of the weights, which is validated and saved; null: none.",
     )
     checkpoint_activations: bool = Field(
-        default=False, description="Compute activations again in the backward pass: less memory, more time."
+        default=False, description="Recompute activations in the backward pass: less memory, more time."
     )
     compile: bool = Field(default=False, description="Whether to compile the network with torch.compile.")
-    precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = Field(
-        default="32-true", description="Of the arithmetic, in the words of Lightning Fabric."
+    precision: Precision = Field(
+        default="32-true", description="Floating-point precision, as named by Lightning Fabric."
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="Whether the same run on the same GPU gives the same losses to the last digit; slower. "
+        "A CPU always does.",
     )
     validate_every: int = Field(default=1, ge=1, description="Epochs between two validations.")
     save_every_steps: int | None = Field(
         default=None,
         ge=1,
-        description="Also save the state after so many steps; null: after every epoch only.",
+        description="Also save the state every this many steps; null: only after every epoch.",
     )
     save_every_minutes: float | None = Field(
-        default=10.0, gt=0, description="Also save the state after so many minutes; null: never by time."
+        default=10.0, gt=0, description="Also save the state every this many minutes; null: never by time."
     )
-    keep_last: int = Field(default=2, ge=1, description="Saved states that are kept, newest first.")
+    keep_last: int = Field(default=2, ge=1, description="Number of newest saved states to keep.")
     max_loss: float = Field(default=1e6, gt=0, description="A larger loss stops the run as diverged.")
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
@@ -180,7 +201,7 @@ class TrainConfig(_Section):
     optimizer: OptimizerConfig = OptimizerConfig()
 
     def to_yaml(self) -> str:
-        """The resolved configuration, every key in it."""
+        """The resolved configuration with every key."""
         return yaml.safe_dump(self.model_dump(), sort_keys=False)
 
 

@@ -1,6 +1,6 @@
-"""Presets as a user chooses among them: what each is for, and which one fits a dataset and a machine.
+"""The choice of a preset: what each is for, and which one fits a dataset and a machine.
 
-Every preset says it itself, in the section `about` of its YAML file.
+Every preset describes itself in the section `about` of its YAML file.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class PresetCard:
     """What a preset is for.
 
     Attributes:
-        name: What `preset` is set to.
-        task: Of the datasets it is made for.
-        purpose: In a few words.
-        points: Points of the clouds it is made for, about.
-        device: "cpu" for what a laptop trains in minutes, "gpu" for the published settings.
-        epochs: How long it trains.
-        time: How long that takes.
+        name: Value of `preset`.
+        task: Task of the datasets it is made for.
+        purpose: Purpose in a few words.
+        points: Approximate points per cloud that it is made for.
+        device: "cpu" for settings that a laptop trains in minutes, "gpu" for the published ones.
+        epochs: Number of epochs.
+        time: How long the training takes.
     """
 
     name: str
@@ -51,7 +51,7 @@ class PresetCard:
 
 
 def describe_presets() -> list[PresetCard]:
-    """All presets that come with the package: by task, the smallest clouds first."""
+    """All presets of the package: by task, the smallest clouds first."""
     cards = []
     for name in list_presets():
         config, about = load_config(name), _About.model_validate(read_about(name))
@@ -61,13 +61,13 @@ def describe_presets() -> list[PresetCard]:
 
 
 def choose_preset(task: str, points: float, *, has_gpu: bool) -> PresetCard:
-    """The preset made for clouds of the most similar size.
+    """Choose the preset whose cloud size is closest.
 
-    Without a GPU only those that a CPU trains in minutes are offered; with one, the published preset wins
-    over a small one for the same size.
+    Without a GPU, only presets that a CPU trains in minutes are considered; with a GPU, the published preset
+    is preferred among presets for the same size.
 
     Args:
-        task: Of the dataset.
+        task: Task of the dataset.
         points: Mean number of points in its clouds.
         has_gpu: Whether training runs on a GPU.
 
@@ -78,7 +78,7 @@ def choose_preset(task: str, points: float, *, has_gpu: bool) -> PresetCard:
     if not offered:
         raise InputError(
             f"task {task!r}",
-            found="no preset for it",
+            found="no preset for this task",
             expected=f"a dataset of one of {', '.join(SCHEMAS)}, or settings of your own",
             remedy="name a .yaml file with `preset`",
         )
@@ -88,7 +88,7 @@ def choose_preset(task: str, points: float, *, has_gpu: bool) -> PresetCard:
 
 
 def find_published(preset: str) -> tuple[PresetCard, PresetCard] | None:
-    """A published preset, and the one to train on a CPU instead; None where `preset` is not published."""
+    """A published preset and its replacement for a CPU; None if `preset` is not a published one."""
     for card in describe_presets():
         if card.name == preset and card.device == "gpu":
             return card, choose_preset(card.task, card.points, has_gpu=False)

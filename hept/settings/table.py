@@ -1,4 +1,4 @@
-"""Every setting of a training, for people: type, default, meaning, and the presets that change it."""
+"""Every setting of a training for display: type, default, meaning, and the presets that change it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Setting:
 
     Attributes:
         name: Dotted name, as in `settings={"model.n_tables": 5}`.
-        type: What values it takes, in words.
-        default: Its value in a preset that does not name it; None both for null and for a required one.
-        is_required: Whether every configuration must name it.
-        meaning: In a sentence.
-        presets: Values by preset, for the presets in which it is not the default.
+        type: Allowed values, in words.
+        default: Default value; None for null and for a required setting.
+        is_required: Whether every configuration must set it.
+        meaning: Description in one sentence.
+        presets: Values by preset, for presets with another value than the default.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Setting:
 
 
 def list_settings(name: str | None = None) -> list[Setting]:
-    """Every setting; or the one called `name`, or all of a section such as "model".
+    """List every setting; or the one called `name`, or all of a section such as "model".
 
     Raises:
         InputError: No setting or section of this name.
@@ -48,7 +48,7 @@ def list_settings(name: str | None = None) -> list[Setting]:
         raise InputError(
             f"setting {name}",
             found="no such setting",
-            expected="a known one",
+            expected="a known setting",
             remedy=nearest_setting(str(name)),
         )
     presets = {preset: load_config(preset) for preset in list_presets()}

@@ -1,11 +1,11 @@
-"""YAML from users: text enters, plain values of a bounded size leave."""
+"""YAML from users: text enters, plain values of bounded size leave."""
 
 from __future__ import annotations
 
 import yaml
 
 MAX_CHARACTERS = 1_000_000
-# Settings are a few dozen values in three levels.
+# Far above real settings: a few dozen values in three levels.
 MAX_VALUES = 10_000
 MAX_DEPTH = 20
 
@@ -14,7 +14,7 @@ def parse_yaml(text: str) -> object:
     """The values in a YAML text.
 
     Raises:
-        ValueError: Not YAML, or larger or deeper than settings can be; aliases count as what they stand for.
+        ValueError: Not YAML, or too large or too deep, with aliases expanded.
     """
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"{len(text):,} characters, more than {MAX_CHARACTERS:,}")
@@ -23,7 +23,7 @@ def parse_yaml(text: str) -> object:
     except RecursionError:
         raise ValueError(f"values nested deeper than {MAX_DEPTH} levels") from None
     except Exception as error:
-        # Constructors raise whatever int() and their like raise, beside YAMLError.
+        # Besides YAMLError, PyYAML's constructors raise whatever int() and other conversions raise.
         raise ValueError(" ".join(str(error).split()) or type(error).__name__) from error
     _check_size(content)
     return content
@@ -37,7 +37,7 @@ def _check_size(content: object) -> None:
             inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
             below += inner if isinstance(inner, list | tuple | set) else []
             if n_values + len(below) > MAX_VALUES:
-                raise ValueError(f"more than {MAX_VALUES:,} values, aliases written out")
+                raise ValueError(f"more than {MAX_VALUES:,} values, with aliases expanded")
         if not below:
             return
         n_values, level = n_values + len(below), below

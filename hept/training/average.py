@@ -23,9 +23,15 @@ class MovingAverage:
     @torch.no_grad()
     def update(self, network: nn.Module) -> None:
         """Take in the parameters after a step."""
-        for name, parameter in network.named_parameters():
-            value = self.values[name].to(parameter.device)
-            self.values[name] = value.lerp_(parameter, 1 - self.decay)
+        parameters = dict(network.named_parameters())
+        # One launch for all.
+        torch._foreach_lerp_(
+            [self.values[name] for name in parameters], list(parameters.values()), 1 - self.decay
+        )
+
+    def restore(self, saved: dict[str, Tensor]) -> None:
+        """Take the averages of another run, to where these are."""
+        self.values = {name: saved[name].to(value) for name, value in self.values.items()}
 
     @torch.no_grad()
     def swap_in(self, network: nn.Module) -> dict[str, Tensor]:

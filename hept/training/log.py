@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from tensorboardX import SummaryWriter
-
 from hepdata.progress import Progress
 from hept.runs.folder import RunFolder
 from hept.training.expected_time import STEPS_BEFORE, STEPS_MEASURED, RunLength, describe_expected_time
+from hept.training.scalars import ScalarFile
 
 _Item = TypeVar("_Item")
 
@@ -35,7 +35,7 @@ class TrainingLog:
     ) -> None:
         self.folder, self.progress, self.is_quiet = folder, progress, is_quiet
         self._clock = clock
-        self._writer = None if is_quiet else SummaryWriter(str(folder.path / "tensorboard"))
+        self._writer = None if is_quiet else ScalarFile(folder.path / "tensorboard")
         self._waited = 0.0
         self._points = 0
         self._epoch_begun = self._measured_from = clock()
@@ -70,9 +70,10 @@ class TrainingLog:
         self.folder.append(
             "steps", {"step": step, "epoch": epoch, "loss": loss, "lr": lr, "grad_norm": grad_norm}
         )
-        self._writer.add_scalar("train/loss", loss, step)
-        self._writer.add_scalar("train/lr", lr, step)
-        self._writer.add_scalar("train/grad_norm", grad_norm, step)
+        self._writer.add("train/loss", loss, step)
+        self._writer.add("train/lr", lr, step)
+        if math.isfinite(grad_norm):
+            self._writer.add("train/grad_norm", grad_norm, step)
         elapsed = max(self._clock() - self._epoch_begun, 1e-9)
         note = f"loss {loss:.4g}{self._metric_note}, {self._points / elapsed:,.0f} points/s"
         self.progress.advance(1, f"{note}, wait for data {100 * self._waited / elapsed:.0f} %")
@@ -106,12 +107,12 @@ class TrainingLog:
                 self._metric_note = f", {name} {value:.3f}"
             for name, number in row.items():
                 if name not in ("epoch", "step"):
-                    self._writer.add_scalar(f"epoch/{name}", number, step)
+                    self._writer.add(f"epoch/{name}", number, step)
             self._writer.flush()
         self._waited, self._points, self._epoch_begun = 0.0, 0, self._clock()
 
     def finish(self) -> None:
         """The run has ended, well or not."""
         if not self.is_quiet and self._writer is not None:
-            self._writer.close()
             self.progress.finish()
+            self._writer.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +16,18 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from torch import Tensor
 
 from hepdata.errors import InputError, JobError
 from hepdata.loader.batch import Batch
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress
 from hepdata.storage.atomic import disk_errors
+from hept.attention.kernels import check_backend
+from hept.devices.transfer import HostCopy, move_batches
 from hept.evaluation.evaluator import score_split
 from hept.model.build import build_network
-from hept.model.network import checkpoint_activations
+from hept.model.network import InPrecision, checkpoint_activations
 from hept.objectives.objective import make_objective
 from hept.runs.data import TrainingData
 from hept.runs.folder import LAST, RunFolder
@@ -32,9 +36,11 @@ from hept.training.average import MovingAverage
 from hept.training.expected_time import RunLength
 from hept.training.interrupt import Interrupt
 from hept.training.log import TrainingLog
+from hept.training.queued import QueuedStep, StepFigures, is_bad
 from hept.training.result import FitResult
 from hept.training.run_state import RunState
 from hept.training.schedule import Schedule
+from hept.training.step import OVERFLOWS_IN_A_ROW, OptimiserStep, make_optimizer
 
 
 @dataclass
@@ -51,6 +57,11 @@ class Training:
     def begin(self, *, resume: bool) -> None:
         """Make the network and optimiser, fresh or as they were saved."""
         config = self.config
+        check_backend(
+            config.model.backend,
+            self.fabric.device,
+            torch.float64 if config.precision == "64-true" else torch.float32,
+        )
         torch.manual_seed(config.seed)
         self.objective = make_objective(self.data.target, config.loss, only_metric=True)
         network = build_network(
@@ -58,20 +69,35 @@ class Training:
         )
         if config.checkpoint_activations:
             checkpoint_activations(network)
-        optimizer = torch.optim.Adam(
-            network.parameters(), lr=config.optimizer.lr, weight_decay=config.optimizer.weight_decay
-        )
         compiled: Any = torch.compile(network, dynamic=True) if config.compile else network
-        self.model, wrapped = self.fabric.setup(compiled, optimizer)
+        self.model = self.fabric.setup_module(InPrecision(compiled, config.precision))
+        self.validated = InPrecision(network, config.precision)
+        settings = config.optimizer
+        optimizer = make_optimizer(network, settings.lr, settings.weight_decay)
+        self.make_step = OptimiserStep(
+            self.fabric,
+            self.model,
+            network,
+            optimizer,
+            self.objective,
+            self.fabric.device,
+            is_scaled=config.precision == "16-mixed",
+            clip_norm=settings.clip_norm,
+        )
         self.state = RunState(
             config,
             self.data,
             self.folder,
             network,
-            wrapped,
+            optimizer,
+            self.make_step.scaler,
             _make_schedule(config, math.ceil(len(self.data.train) / config.accumulate)),
             MovingAverage(network, config.ema_decay) if config.ema_decay else None,
         )
+        self._queued: deque[QueuedStep] = deque()
+        # While a GPU works on a step, the host reads the figures of the one before.
+        self._lag = 0 if self.fabric.device.type == "cpu" else 1
+        self._overflows = 0
         self._saved_at = time.monotonic()
         damages = self.state.restore() if resume else []
         if self.fabric.is_global_zero:
@@ -114,7 +140,7 @@ class Training:
                         self._end_epoch()
                         stopped = self._reason_to_stop(begun)
                         # Validation may take long: what came meanwhile need not wait for another step.
-                        number, _ = self._exchange_requests(interrupt)
+                        number = self._exchange_signals(interrupt)
                     if number:
                         stopped = "interrupted"
         finally:
@@ -131,43 +157,33 @@ class Training:
             threads=self.threads,
             is_first_process=self.fabric.is_global_zero,
             signal=number or None,
+            skipped=where.skipped,
         )
 
     def _train_epoch(self, interrupt: Interrupt) -> int:
         """Train to the end of the epoch, or until a signal, whose number is returned."""
-        where = self.state.position
+        where, every = self.state.position, self.config.save_every_steps
         self.data.train.set_epoch(where.epoch)
         self.data.go_to(where.batches)
         self.model.train()
         for window in self._windows(self.data.train):
-            self._step(window)
+            self._step(window, interrupt)
             where.batches += len(window)
-            number, is_due = self._exchange_requests(interrupt)
-            every = self.config.save_every_steps
+            number, is_due = self._read_steps(keep=self._lag)
+            if self.fabric.world_size == 1:
+                # No other process has to hear of it first.
+                number = number or interrupt.number
             if number or is_due or (every and where.step % every == 0):
                 self._save()
             if number:
                 return number
-        return 0
-
-    def _exchange_requests(self, interrupt: Interrupt) -> tuple[int, bool]:
-        """The number of a signal to any process, and whether it is time to save.
-
-        All processes act on the same answer: one that stopped alone would leave the others waiting. A signal
-        that comes during the exchange is kept, and found in the next one.
-        """
-        minutes = self.config.save_every_minutes
-        is_due = minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
-        requests: Any = torch.tensor([interrupt.number, is_due], dtype=torch.float64)
-        if self.fabric.world_size > 1:
-            requests = self.fabric.all_reduce(requests, reduce_op="max")
-        number, should_save = requests.tolist()
-        return int(number), bool(should_save)
+        number, _ = self._read_steps(keep=0)
+        return number
 
     def _windows(self, loader: Loader) -> Iterator[list[Batch]]:
         """The batches of one optimiser step at a time."""
         window: list[Batch] = []
-        for batch in self.log.time_waiting(loader):
+        for batch in move_batches(self.log.time_waiting(loader), self.fabric.device):
             window.append(batch)
             if len(window) == self.config.accumulate:
                 yield window
@@ -175,37 +191,65 @@ class Training:
         if window:
             yield window
 
-    def _step(self, window: list[Batch]) -> None:
-        """One optimiser step over the batches of `window` and of all processes, as if they were one batch."""
+    def _step(self, window: list[Batch], interrupt: Interrupt) -> None:
+        """Queue one optimiser step, and what all processes want to know of each other after it."""
         where = self.state.position
         rate = self.state.schedule.rate(where.step)
-        for group in self.state.optimizer.param_groups:
-            group["lr"] = rate
-        generator = self._seed_step()
-        # On the accelerator the next batch travels while this one is computed on.
-        window = [batch.to(self.fabric.device, non_blocking=True) for batch in window]
-        count = self._sum_over_processes(float(sum(self.objective.count(batch) for batch in window)))
-        loss = 0.0
-        for position, batch in enumerate(window):
-            with self.fabric.no_backward_sync(self.model, enabled=position + 1 < len(window)):
-                out = self.model(batch.features, batch.coords, batch.offsets)
-                share = self.objective.loss(out, batch, normaliser=max(count, 1.0), generator=generator)
-                self._check(float(share.detach()), batch)
-                # DDP takes the mean over processes where the sum of shares is meant.
-                self.fabric.backward(share * self.fabric.world_size)
-            loss += float(share.detach())
-        loss = self._sum_over_processes(loss)
-        norm = float(self._clip())
-        if not math.isfinite(norm) or not math.isfinite(loss):
-            self._diverged(f"a gradient of norm {norm}", window[-1])
-        self.state.optimizer.step()
-        self.state.optimizer.zero_grad(set_to_none=True)
+        figures = self.make_step(window, rate, self._seed_step())
         if self.state.average is not None:
             self.state.average.update(self.state.network)
         where.step += 1
-        where.loss_sum, where.loss_steps = where.loss_sum + loss, where.loss_steps + 1
-        n_points = sum(len(batch.features) for batch in window) * self.fabric.world_size
-        self.log.step(where.step, where.epoch + 1, loss, rate, norm, n_points)
+        # Filled in on the device: the host would wait for a copy.
+        requests = [figures.new_full((1,), float(value)) for value in (interrupt.number, self._is_due())]
+        figures = self._gather(torch.cat([figures, *requests]))
+        self._queued.append(
+            QueuedStep(
+                step=where.step,
+                epoch=where.epoch + 1,
+                rate=rate,
+                clouds=[(batch.event_id, batch.sector) for batch in window],
+                n_points=sum(batch.n_points for batch in window) * self.fabric.world_size,
+                figures=HostCopy(figures),
+                rank=self.fabric.global_rank,
+            )
+        )
+
+    def _read_steps(self, *, keep: int) -> tuple[int, bool]:
+        """Read the figures of all queued steps but the last `keep`, and check and log them.
+
+        Returns:
+            The number of a signal to any process, and whether it is time to save. All processes act on the
+            same answer: one that stopped alone would leave the others waiting. A signal that comes after its
+            step was queued is found with the next one.
+
+        Raises:
+            JobError: A loss was too large or not finite.
+        """
+        number, is_due = 0, False
+        while len(self._queued) > keep:
+            queued = self._queued.popleft()
+            figures = queued.read()
+            self._check(queued, figures)
+            where = self.state.position
+            where.loss_sum, where.loss_steps = where.loss_sum + figures.loss, where.loss_steps + 1
+            self.log.step(queued.step, queued.epoch, figures.loss, queued.rate, figures.norm, queued.n_points)
+            number, is_due = max(number, figures.signal), is_due or figures.is_due
+        return number, is_due
+
+    def _is_due(self) -> bool:
+        minutes = self.config.save_every_minutes
+        return minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
+
+    def _gather(self, values: Tensor) -> Tensor:
+        """The values of every process, one row each, on the device."""
+        if self.fabric.world_size == 1:
+            return values.unsqueeze(0)
+        rows: Any = self.fabric.all_gather(values)
+        return rows  # type: ignore[no-any-return]
+
+    def _exchange_signals(self, interrupt: Interrupt) -> int:
+        """The number of a signal to any process."""
+        return int(self._gather(torch.tensor([interrupt.number])).max())
 
     def _seed_step(self) -> torch.Generator:
         """Dropout and random negatives depend on the seed, the step and the process, and on nothing else."""
@@ -215,31 +259,28 @@ class Training:
         torch.manual_seed(key)
         return torch.Generator().manual_seed(key + 1)
 
-    def _sum_over_processes(self, value: float) -> float:
-        if self.fabric.world_size == 1:
-            return value
-        total: Any = self.fabric.all_reduce(torch.tensor(value, dtype=torch.float64), reduce_op="sum")
-        return float(total)
+    def _check(self, queued: QueuedStep, figures: StepFigures) -> None:
+        """Stop a run that has diverged; an overflow of float16 left a step out, and is counted."""
+        where, limit = self.state.position, self.config.max_loss
+        batch = figures.find_bad(limit)
+        if batch is not None:
+            own = figures.shares[queued.rank][batch]
+            found = f"a loss of {own:.4g}" if is_bad(own, limit) else "a bad loss in another process"
+            raise self._diverged(f"{found} on {queued.name_clouds(batch)}", queued)
+        if math.isfinite(figures.norm):
+            self._overflows = 0
+            return
+        self._overflows += 1
+        if not self.make_step.is_scaled or self._overflows > OVERFLOWS_IN_A_ROW:
+            raise self._diverged(f"a gradient of norm {figures.norm} on {queued.name_clouds(-1)}", queued)
+        where.skipped += 1
 
-    def _clip(self) -> torch.Tensor:
-        limit = self.config.optimizer.clip_norm or math.inf
-        return torch.nn.utils.clip_grad_norm_(self.state.network.parameters(), limit)
-
-    def _check(self, loss: float, batch: Batch) -> None:
-        is_bad = not math.isfinite(loss) or loss > self.config.max_loss
-        if self._sum_over_processes(float(is_bad)) > 0:
-            self._diverged(f"a loss of {loss:.4g}" if is_bad else "a bad loss in another process", batch)
-
-    def _diverged(self, found: str, batch: Batch) -> None:
-        clouds = ", ".join(
-            f"event {event} sector {sector}"
-            for event, sector in zip(batch.event_id.tolist(), batch.sector.tolist(), strict=True)
-        )
+    def _diverged(self, found: str, queued: QueuedStep) -> JobError:
         saved = self.state.position.saved_step
         good = f"the last good checkpoint is {self.folder.path / LAST} (step {saved})"
-        raise JobError(
-            f"{self.folder.path}, step {self.state.position.step + 1}",
-            found=f"{found} on {clouds}",
+        return JobError(
+            f"{self.folder.path}, step {queued.step}",
+            found=found,
             expected=f"a finite loss below {self.config.max_loss:g}",
             remedy=f"{good}; lower optimizer.lr or set optimizer.clip_norm",
         )
@@ -267,9 +308,7 @@ class Training:
         metrics: dict[str, float] = {}
         if self.fabric.is_global_zero:
             kept = self.state.average.swap_in(self.state.network) if self.state.average else None
-            metrics = score_split(
-                self.state.network, self.data.valid, self.objective, device=self.fabric.device
-            )
+            metrics = score_split(self.validated, self.data.valid, self.objective, device=self.fabric.device)
             if self.state.average and kept is not None:
                 self.state.average.swap_out(self.state.network, kept)
             self.model.train()
@@ -277,6 +316,8 @@ class Training:
         return received
 
     def _save(self, metrics: dict[str, float] | None = None, *, is_best: bool = False) -> None:
+        """Save the state, after all steps that made it were checked."""
+        self._read_steps(keep=0)
         self.state.position.saved_step = self.state.position.step
         if self.fabric.is_global_zero:
             self.state.save(metrics or {}, is_best=is_best)

@@ -22,6 +22,7 @@ class FitResult:
         threads: Of each process, on a CPU.
         is_first_process: Whether this is the process that speaks for all.
         signal: Number of the signal that interrupted it, in any of the processes.
+        skipped: Steps that were left out, since float16 had overflowed; the scale of the loss was halved.
     """
 
     run: Path
@@ -35,3 +36,4 @@ class FitResult:
     threads: int
     is_first_process: bool = True
     signal: int | None = None
+    skipped: int = 0

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import nn
 from torch.optim import Optimizer
 
@@ -32,6 +33,7 @@ class Position:
         loss_sum: Sum of the losses of the current epoch's steps.
         loss_steps: Number of them.
         saved_step: Step of the last saved state.
+        skipped: Steps that were left out, since float16 had overflowed.
     """
 
     epoch: int = 0
@@ -42,6 +44,7 @@ class Position:
     loss_sum: float = 0.0
     loss_steps: int = 0
     saved_step: int = 0
+    skipped: int = 0
 
 
 @dataclass
@@ -53,6 +56,7 @@ class RunState:
     folder: RunFolder
     network: nn.Module
     optimizer: Optimizer
+    scaler: torch.amp.GradScaler
     schedule: Schedule
     average: MovingAverage | None
     position: Position = field(default_factory=Position)
@@ -70,8 +74,10 @@ class RunState:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
+        # States of earlier versions have no scaler.
+        self.scaler.load_state_dict(state.get("scaler") or self.scaler.state_dict())
         if self.average is not None and state["average"] is not None:
-            self.average.values = state["average"]
+            self.average.restore(state["average"])
         return damages
 
     def save(self, metrics: dict[str, float], *, is_best: bool = False) -> None:
@@ -102,6 +108,7 @@ class RunState:
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
+            "scaler": self.scaler.state_dict(),
             "average": self.average.values if self.average else None,
             "dataset": self.data.fingerprint,
         }

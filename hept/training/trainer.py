@@ -11,7 +11,10 @@ from lightning_fabric import Fabric
 from hepdata.errors import HeptError
 from hepdata.loader.dataset import DatasetLike
 from hepdata.progress import Progress, Silent
+from hept.devices.choice import check_count, choose_device
+from hept.devices.determinism import deterministic
 from hept.devices.memory import TRAINING_REMEDY, memory_errors
+from hept.devices.precision import exact_products
 from hept.devices.threads import choose_threads, use_threads
 from hept.runs.data import open_training_data
 from hept.runs.folder import RunFolder
@@ -30,7 +33,7 @@ def fit(
     *,
     progress: Progress | None = None,
     resume: bool = False,
-    accelerator: str = "auto",
+    device: str = "auto",
     devices: int = 1,
     nodes: int = 1,
     threads: int | None = None,
@@ -44,23 +47,26 @@ def fit(
         out: Run folder. One that holds an unfinished run of the same settings and dataset goes on.
         progress: Listener.
         resume: There must be a saved state in `out` to go on from.
-        accelerator: "cpu", "cuda", "auto", …
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         devices: Processes of a node, one device each.
         nodes: Nodes.
         threads: Of each process on a CPU; None takes those of a resumed run, else see `choose_threads`.
         strategy: How processes work together; "auto" is DDP where there are several.
 
     Raises:
-        InputError: The dataset does not fit, there is nothing to resume, the folder holds something else, or
-            another process writes it.
+        InputError: There is no such device, the dataset does not fit, there is nothing to resume, the folder
+            holds something else, or another process writes it.
         JobError: The loss diverged, memory did not suffice, or the run folder cannot be written.
     """
+    chosen = choose_device(device)
+    check_count(chosen, devices)
     fabric = Fabric(
-        accelerator=accelerator,
-        devices=devices,
+        accelerator=chosen.type,
+        devices=devices if chosen.index is None else [chosen.index],
         num_nodes=nodes,
         strategy=strategy,
-        precision=config.precision,
+        # Fabric would cast coordinates too: half precision is ours, see `InPrecision`.
+        precision="64-true" if config.precision == "64-true" else "32-true",
     )
     if fabric.world_size > 1 or devices * nodes > 1:
         fabric.launch()
@@ -85,6 +91,10 @@ def fit(
         # All processes use the number of the first.
         threads = fabric.broadcast(choose_threads(threads, reserved=config.data.workers, processes=devices))
         training = Training(fabric, config, data, folder, listener, threads)
+        if config.compile:
+            # Compiled code keeps the precision of products that it was compiled with.
+            stack.enter_context(exact_products())
+        stack.enter_context(deterministic(config.deterministic))
         with use_threads(threads), memory_errors(out, remedy=TRAINING_REMEDY):
             training.begin(resume=is_begun)
             return training.run()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hepdata.storage.manifest import Manifest
+from hepdata.storage.dataset.manifest import Manifest
 from hept_cli.data import main
 
 COMMAND = [
@@ -77,8 +77,8 @@ def test_the_examples_of_the_help_work_as_printed(call, trackml_events, tmp_path
 
 def test_every_option_reaches_the_build(call, trackml_events, tmp_path):
     options = (
-        "--preset tracking-6k --events 1001-1004 --max-events 3 --layers all --no-noise --pt-threshold 0.3"
-        " --pt-cut --sectors 4 --sector-overlap 1.5 --pairs published --negatives 32 --radius 0.4"
+        "--preset tracking-6k --events 1001-1004 --max-events 3 --layers all --no-noise --min-pt 0.3"
+        " --sectors 4 --sector-overlap 1.5 --pairs published --negatives 32 --radius 0.4"
         " --no-cell-features --split 0/0/100 --events-per-shard 2 --format hdf5 --workers 1 --on-error skip"
     )
     out = tmp_path / "set"
@@ -94,18 +94,10 @@ def test_every_option_reaches_the_build(call, trackml_events, tmp_path):
             "sectors": {"n_sectors": 4, "overlap": 1.5, "edge": "exact"},
         },
         "pairs": {"definition": "published", "n_negatives": 32, "radius": 0.4},
-        "pt_threshold": 0.3,
     }
     manifest = Manifest.read(out)
     assert manifest.file_format == "hdf5"
     assert manifest.splits["test"][0].event_ids == [1001, 1002, 1003]
-
-
-def test_a_threshold_alone_is_a_note(call, trackml_events, tmp_path):
-    call(trackml_events, tmp_path / "noted", "--pt-threshold", 0.5)
-    call(trackml_events, tmp_path / "plain")
-    assert configuration(tmp_path / "noted")["pt_threshold"] == 0.5
-    assert Manifest.read(tmp_path / "noted").fingerprint == Manifest.read(tmp_path / "plain").fingerprint
 
 
 def test_a_zip_with_gzipped_events(call, trackml_events, tmp_path):
@@ -184,7 +176,7 @@ def set_value(column, value):
 
 
 BAD_EVENTS = {
-    "truncated gzip": (cut_gzip, "cut or damaged"),
+    "truncated gzip": (cut_gzip, "truncated or damaged"),
     "missing part": (lambda folder: (folder / "event000001002-cells.csv").unlink(), "no cells file"),
     "missing column": (rewrite("hits", lambda table: table.drop(columns="z")), "no column 'z'"),
     "extra column": (rewrite("hits", lambda table: table.assign(w=1)), "an unknown column 'w'"),

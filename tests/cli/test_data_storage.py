@@ -174,12 +174,13 @@ def test_outputs_are_urls_to_the_commands_too(tmp_path, make_dataset, monkeypatc
     assert len(hepdata.open_dataset("memory://commands/b")) == 8
     code, _, error = hept_data("convert", tmp_path / "a", "nonsense://bucket/b")
     assert (code, error.count("\n")) == (2, 1)
-    assert "nonsense://bucket/b: found an address that cannot be used" in error
+    assert "nonsense://bucket/b: found a location that cannot be used" in error
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_escapes_in_a_dataset_do_not_reach_the_terminal(tmp_path, make_dataset):
-    from hepdata.storage.manifest import MANIFEST_NAME, _as_text
+    from hepdata.storage.dataset.manifest import _as_text
+    from hepdata.storage.dataset.names import MANIFEST_NAME
 
     evil = "\x1b]0;owned\x07\x1b[2J"
     for name, first in (("a", 0), ("b", 50)):

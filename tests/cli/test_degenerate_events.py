@@ -28,17 +28,6 @@ def check_all_commands(build, out):
     assert code == 0, errors
 
 
-def keep_hits(folder, edit_csv, chosen):
-    """Only some hits of every event, with their cells and truth; `chosen` tells them from the truth table."""
-    import pandas as pd
-
-    for truth in sorted(folder.glob("*-truth.csv")):
-        kept = set(chosen(pd.read_csv(truth)))
-        for part in ("hits", "cells", "truth"):
-            path = truth.with_name(truth.name.replace("truth", part))
-            edit_csv(path, lambda table, kept=kept: table[table.hit_id.isin(kept)])
-
-
 def first_hit(truth):
     return truth.hit_id[truth.particle_id > 0][:1]
 
@@ -60,14 +49,14 @@ TRACKING = {
 
 
 @pytest.mark.parametrize("case", TRACKING)
-def test_tracking(trackml_copy, tmp_path, edit_csv, case):
+def test_tracking(trackml_copy, tmp_path, keep_hits, case):
     chosen, options = TRACKING[case]
-    keep_hits(trackml_copy, edit_csv, chosen)
+    keep_hits(trackml_copy, chosen)
     check_all_commands(("build", "tracking", *options, trackml_copy), tmp_path / "set")
 
 
-def test_all_noise_is_no_labelled_event(trackml_copy, tmp_path, edit_csv):
-    keep_hits(trackml_copy, edit_csv, lambda truth: truth.hit_id[truth.particle_id == 0])
+def test_all_noise_is_no_labelled_event(trackml_copy, tmp_path, keep_hits):
+    keep_hits(trackml_copy, lambda truth: truth.hit_id[truth.particle_id == 0])
     code, _, errors = hept_data("build", "tracking", trackml_copy, tmp_path / "set")
     assert code == 2
     assert "found only noise" in errors
@@ -91,62 +80,21 @@ PILEUP = {
 
 @pytest.mark.parametrize("case", PILEUP)
 @pytest.mark.parametrize("options", [(), ("--unlabelled",)], ids=["labelled", "unlabelled"])
-def test_pileup(write_degenerate, tmp_path, case, options):
+def test_pileup(write_delphes, tmp_path, case, options):
     n, changes = PILEUP[case]
-    check_all_commands(("build", "pileup", *options, write_degenerate(n, changes)), tmp_path / "set")
+    check_all_commands(("build", "pileup", *options, write_delphes(n, changes)), tmp_path / "set")
 
 
-def test_no_pileup_is_no_labelled_sample(write_degenerate, tmp_path):
-    path = write_degenerate(30, {"IsPU": np.zeros(30)})
+def test_no_pileup_is_no_labelled_sample(write_delphes, tmp_path):
+    path = write_delphes(30, {"IsPU": np.zeros(30)})
     code, _, errors = hept_data("build", "pileup", path, tmp_path / "set")
     assert code == 2
     assert "no pileup particle in the first 4 events" in errors
     check_all_commands(("build", "pileup", "--unlabelled", path), tmp_path / "unlabelled")
 
 
-def test_no_particle_selected(write_degenerate, tmp_path):
-    path = write_degenerate(5, {"Eta": np.full(5, 999.9)})
+def test_no_particle_selected(write_delphes, tmp_path):
+    path = write_delphes(5, {"Eta": np.full(5, 999.9)})
     code, _, errors = hept_data("build", "pileup", path, tmp_path / "set")
     assert code == 2
     assert "no points in any of 4 events" in errors
-
-
-@pytest.fixture
-def write_degenerate(tmp_path):
-    """Four events of n particles each as a Delphes file, with some leaves changed."""
-    import awkward as ak
-    import uproot
-
-    def write(n, changes):
-        events = [_draw(n, seed) | changes for seed in range(4)]
-        columns = {
-            f"PF.{leaf}": ak.Array([np.asarray(event[leaf], _type_of(leaf)) for event in events])
-            for leaf in events[0]
-        }
-        with uproot.recreate(tmp_path / "few.root") as file:
-            tree = file.mktree(
-                "Delphes",
-                {name: values.type.content for name, values in columns.items()},
-                counter_name=lambda name: f"n{name.replace('.', '_')}",
-            )
-            tree.extend(columns)
-        return tmp_path / "few.root"
-
-    return write
-
-
-def _type_of(leaf):
-    return np.int32 if leaf in ("Charge", "PID", "IsPU") else np.float32
-
-
-def _draw(n, seed):
-    random = np.random.default_rng(seed)
-    pid = random.choice([211, -211, 22, 130], n)
-    return {
-        "PT": random.gamma(2, 0.5, n) + 0.1,
-        "Eta": random.uniform(-4, 4, n),
-        "Phi": random.uniform(-3, 3, n),
-        "Charge": np.where(np.abs(pid) == 211, np.sign(pid), 0),
-        "PID": pid,
-        "IsPU": np.arange(n) % 2,
-    }

@@ -15,8 +15,8 @@ from hept_cli import data, train
 BIN = Path(sys.executable).parent
 # Examples that train for long, with what makes them short enough for a test.
 SHORTER = {"fit": "--set epochs=1", "compare": "--budget 1epochs --models hept,gcn --tables accuracy"}
-# `demo` and `theory` take minutes even when short: their own tests run them.
-LEFT_OUT = {"demo", "theory", "compare"}
+# These take minutes even when short: their own tests run them.
+LEFT_OUT = {"demo", "theory", "compare", "doctor"}
 
 
 def walk(program: str, command: click.Command) -> list[tuple[str, click.Command]]:

@@ -143,5 +143,5 @@ def test_no_memory_is_one_line():
     """
     done = run_tool(body, "work")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: memory: found not enough of it (Unable to allocate 71.1 PiB")
+    assert done.stderr.startswith("error: memory: found not enough memory (Unable to allocate 71.1 PiB")
     assert done.stderr.count("\n") == 1

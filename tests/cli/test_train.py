@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmarks import published_model
-from benchmarks.published_loss import literal_info_nce
 from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
 from hepdata.progress_bar import ProgressBar
 from hepdata.schema import PILEUP, TRACKING
+from hept.paper import literal_model
+from hept.paper.literal_loss import literal_info_nce
 from hept.runs.plan import plan_run
 from hept_cli import data, train
 
@@ -51,7 +51,7 @@ def read_threads(folder):
 
 
 def run(*arguments, group=train.group):
-    """Run a command in this process: importing torch anew takes longer than the commands."""
+    """Run a command in this process: importing torch again takes longer than the commands."""
     return group.main([str(argument) for argument in arguments], standalone_mode=False)
 
 
@@ -118,7 +118,7 @@ def test_predict_and_tune(tracking_run, tmp_path, capsys):
     assert "the clustering was not tuned for this model" in capsys.readouterr().err
 
 
-def test_resume_goes_on(datasets, tmp_path, capsys):
+def test_resume_continues_the_run(datasets, tmp_path, capsys):
     out = tmp_path / "r"
     run("fit", datasets["pileup"], "--preset", "pileup-demo", *SMALL, "--out", out, "--no-report")
     run("fit", "--resume", out, "--no-report")
@@ -128,9 +128,9 @@ def test_resume_goes_on(datasets, tmp_path, capsys):
 def test_fit_alone_chooses_preset_and_folder_and_says_so(datasets, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for number in (1, 2):
-        run("fit", datasets["tracking"], *SMALL, "--accelerator", "cpu", "--no-report")
+        run("fit", datasets["tracking"], *SMALL, "--device", "cpu", "--no-report")
         said = capsys.readouterr()
-        assert "preset: tracking-demo, for tracking with 170 points a cloud on a CPU" in said.err
+        assert "preset: tracking-demo, for tracking with 170 points per cloud on a CPU" in said.err
         assert f"run folder: runs/tracking-{number}" in said.err
         assert re.search(r"^expected time: about .* and validation \(8 steps of .* s\)$", said.err, re.M)
         assert (tmp_path / f"runs/tracking-{number}/best.safetensors").exists()
@@ -138,11 +138,11 @@ def test_fit_alone_chooses_preset_and_folder_and_says_so(datasets, tmp_path, mon
 
 
 def test_a_published_preset_on_a_cpu_names_the_one_for_laptops(datasets, tmp_path, capsys):
-    arguments = ("--preset", "tracking-6k", *SMALL, "--accelerator", "cpu", "--no-report")
+    arguments = ("--preset", "tracking-6k", *SMALL, "--device", "cpu", "--no-report")
     run("fit", datasets["tracking"], *arguments, "--out", tmp_path / "a")
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note:")]
     assert line.startswith("note: tracking-6k is made for GPUs (")
-    assert "for a CPU there is the preset tracking-laptop (" in line
+    assert "for a CPU use the preset tracking-laptop (" in line
 
 
 def test_other_processes_of_a_run_do_not_repeat_it(datasets, tmp_path, monkeypatch):
@@ -219,14 +219,14 @@ def test_wrong_usage_is_one_line(datasets, tmp_path, monkeypatch, arguments, mes
 
 
 def literal_metrics(dataset, state):
-    """The published steps on the one event of a dataset: forward pass, pairs, loss, all distances."""
+    """The published procedure on the single event of a dataset: forward pass, pairs, loss, all distances."""
     (row,) = pd.read_parquet(next(dataset.glob("test-*.parquet"))).to_dict("records")
     scales = {"r": 1e-3, "phi": 1 / np.pi, "z": 1e-3, "u": 1e3, "v": 1e3, "layer": 0.1}
     x = np.column_stack([np.asarray(row[name], np.float64) * scales.get(name, 1.0) for name in INPUTS])
     coords = np.column_stack([row["eta"], row["phi"], x[:, :4]])
     assert len(x) % 100 == 0
     state = {name: tensor.double() for name, tensor in state.items()}
-    embedded = published_model.forward(state, torch.from_numpy(x), torch.from_numpy(coords))
+    embedded = literal_model.forward(state, torch.from_numpy(x), torch.from_numpy(coords))
     particle, pt = torch.tensor(row["particle_id"]), torch.tensor(row["pt"])
     is_good = torch.tensor(row["is_reconstructable"])
     pairs = torch.from_numpy(list_pairs(row["eta"], row["phi"], row["particle_id"]))
@@ -244,7 +244,7 @@ def literal_metrics(dataset, state):
 
 def test_a_model_in_the_published_layout_on_a_simulated_event(trackml_copy, edit_csv, tmp_path):
     for part in ("hits", "truth", "cells"):
-        # Whole blocks: the published code fills a last block with copies of points.
+        # A multiple of the block size: the published code pads the last block with copies of points.
         path = trackml_copy / f"event000001000-{part}.csv"
         edit_csv(path, lambda table: table[table.hit_id <= 200])
     run(
@@ -252,7 +252,7 @@ def test_a_model_in_the_published_layout_on_a_simulated_event(trackml_copy, edit
         *("--pairs", "published", "--split", "test=1000-1000"),
         group=data.group,
     )
-    state = published_model.draw_state()
+    state = literal_model.draw_state()
     torch.save(state, tmp_path / "model.pt")
     run("eval", tmp_path / "model.pt", tmp_path / "data", "--json", tmp_path / "m.json")
     metrics, expected = (
@@ -290,7 +290,7 @@ def test_threads_are_those_of_the_command_line(datasets, tmp_path, monkeypatch):
     run("fit", datasets["pileup"], "--preset", "pileup-demo", *SMALL, *options)
     assert read_threads(tmp_path / "b") == 2
 
-    def evaluate(model, dataset, split, *, progress):
+    def evaluate(model, dataset, split, *, clustering, progress):
         return {"threads": torch.get_num_threads()}
 
     monkeypatch.setattr("hept.evaluation.evaluator.evaluate", evaluate)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from benchmarks import published_model
 from hepdata.errors import InputError
+from hept.paper import literal_model
 from hept_cli.train_describe import command
 
 
@@ -53,9 +53,9 @@ def test_settings_and_points_can_be_chosen(tmp_path):
 
 
 def test_a_checkpoint_in_the_published_layout_is_described(tmp_path):
-    state = published_model.draw_state()
+    state = literal_model.draw_state()
     torch.save(state, tmp_path / "model.pt")
-    # Each of the four blocks keeps a copy of the regions, and the bias of w_rpe enters nothing.
+    # Each of the four blocks keeps a copy of the regions, and the bias of w_rpe is unused.
     used = sum(tensor.numel() for name, tensor in state.items() if not name.endswith("w_rpe.bias"))
     n_numbers = used + 3 * state["regions"].numel()
     assert f"{n_numbers:,}" in describe(tmp_path / "model.pt", "--points", 500)

@@ -12,9 +12,10 @@ import numpy as np
 
 from hepdata.cloud import PairList, PointCloud
 from hepdata.schema import SCHEMAS
-from hepdata.storage.finish import finish_dataset
-from hepdata.storage.manifest import FORMAT_VERSION, FileFormat, name_shard
-from hepdata.storage.parquet import write_shard
+from hepdata.storage.dataset.finish import finish_dataset
+from hepdata.storage.dataset.manifest import FORMAT_VERSION, FileFormat
+from hepdata.storage.dataset.names import name_shard
+from hepdata.storage.parquet.writer import write_shard
 
 HERE = Path(__file__).parent
 

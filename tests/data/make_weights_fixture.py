@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from hepdata.loader.dataset import open_dataset
-from hept.evaluation.evaluator import embed, open_split
+from hept.evaluation.inference import run_model
 from hept.model.weights import LAST, load_model
 from hept.settings.config import load_config
 from hept.training.trainer import fit
@@ -46,7 +46,7 @@ def make(name: str, dataset: str, preset: str, changes: list[str]) -> None:
         (Path(folder) / "weights.safetensors").write_bytes(content)
         trained = load_model(Path(folder) / "weights.safetensors")
     (HERE / f"{name}.safetensors.gz").write_bytes(gzip.compress(content, mtime=0))
-    ((out, _),) = embed(trained.network, open_split(trained, open_dataset(HERE / dataset), "test"))
+    ((out, _),) = run_model(trained, open_dataset(HERE / dataset), "test")
     np.save(HERE / f"{name}.npy", out.numpy())
 
 

@@ -97,9 +97,7 @@ def test_a_dataset_that_stores_something_else_is_refused():
         InputError, match="data/trk: found no column 'pz'; expected the input 'pz' of the model m"
     ):
         check(ModelInput("pz"))
-    with pytest.raises(
-        InputError, match="column 'r' with the unit 'mm'; expected the unit 'm', which the input"
-    ):
+    with pytest.raises(InputError, match="column 'r' with the unit 'mm'; expected the unit 'm' of the input"):
         check(ModelInput("r", unit="m"))
     with pytest.raises(InputError, match=r"column 'phi' with the period 6.28.*expected the period 360"):
         check(ModelInput("phi", unit="rad", period=360.0))

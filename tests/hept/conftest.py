@@ -12,8 +12,8 @@ import pytest
 
 from hepdata.cloud import PairList, PointCloud
 from hepdata.schema import PILEUP, TRACKING
-from hepdata.storage.finish import finish_dataset
-from hepdata.storage.parquet import write_shard
+from hepdata.storage.dataset.finish import finish_dataset
+from hepdata.storage.parquet.writer import write_shard
 
 SPLITS = {"train": 4, "valid": 2, "test": 2}
 
@@ -63,7 +63,7 @@ def tracking_cloud(event_id, *, n_particles=25, n_noise=20):
 
 
 def pileup_cloud(event_id, *, n_points=150):
-    """One jet over a flat background: charged particles show where it is."""
+    """One jet over a flat background; its charged particles show its direction."""
     rng = np.random.default_rng([event_id, 2])
     is_leading = rng.random(n_points) < 0.3
     eta = np.where(is_leading, rng.normal(1, 0.3, n_points), rng.uniform(-4, 4, n_points))
@@ -131,7 +131,7 @@ def make_dataset(tmp_path):
 
 @pytest.fixture
 def write_task(tmp_path):
-    """Write a dataset of any schema, of clouds that a function of the event number makes."""
+    """Write a dataset of any schema, with clouds made by a function of the event number."""
     return lambda schema, make_cloud: write_dataset(tmp_path / schema.task, schema, make_cloud)
 
 
@@ -155,7 +155,7 @@ def small_config():
 
 @pytest.fixture
 def interpret(request):
-    """Runs a function of `in_interpreter.py` beside the test in Triton's interpreter; returns its figures."""
+    """Run a function of `in_interpreter.py`, next to the test, in Triton's interpreter; return its result."""
     if importlib.util.find_spec("triton") is None:
         pytest.skip("needs Triton")
     root = Path(__file__).parents[2]

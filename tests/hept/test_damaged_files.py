@@ -1,4 +1,4 @@
-"""Flipped bytes in weights, states and the authors' file: refused in one line, never loaded changed."""
+"""Flipped bytes in weights, states and the authors' file: refused in one line, never loaded with changes."""
 
 import shutil
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import published_model
 from hepdata.errors import InputError
 from hept import load_published
 from hept.model.weights import load_model
+from hept.paper import literal_model
 from hept.training.saved_state import load_newest, read_state, save_state, write_state
 from hept.training.trainer import fit
 
@@ -25,7 +25,7 @@ def trained(tmp_path_factory, tracking_dataset):
 
 
 def flip_bytes(path, n_flips, read, is_same, *, seed=0):
-    """Flip one byte at a time; return how many flips `read` refused, and how many loaded the same.
+    """Flip one byte at a time; return how many flips `read` refused, and how many gave the same content.
 
     Every other flip is in the first 4 kB, where headers are.
     """
@@ -71,7 +71,7 @@ def test_no_flipped_byte_changes_a_state_silently(tmp_path):
 
 @pytest.mark.parametrize("is_zip", [True, False])
 def test_damaged_files_of_the_authors_layout_are_one_line(tmp_path, is_zip):
-    state = {name: tensor.clone() for name, tensor in published_model.draw_state().items()}
+    state = {name: tensor.clone() for name, tensor in literal_model.draw_state().items()}
     path = tmp_path / "model.pt"
     torch.save(state, path, _use_new_zipfile_serialization=is_zip)
     # The old format has no checksums: its numbers may change.
@@ -86,7 +86,7 @@ def same_networks(a, b):
 
 @pytest.mark.parametrize("is_zip", [True, False])
 def test_damaged_pickles_are_one_line(tmp_path, is_zip):
-    """A small file of pickle opcodes mostly, every byte of which is damaged."""
+    """A small file, mostly of pickle opcodes; every byte is damaged in turn."""
     path = tmp_path / "small.pt"
     torch.save({"regions": torch.ones(2), "n": [1, 2.5, "x"]}, path, _use_new_zipfile_serialization=is_zip)
     whole = path.read_bytes()
@@ -156,7 +156,7 @@ def test_states_of_earlier_versions_are_read(tmp_path):
 
 
 class Lines:
-    """A progress listener that keeps what is announced."""
+    """A progress listener that records announcements."""
 
     def __init__(self):
         self.lines = []
@@ -191,3 +191,78 @@ def test_damage_to_one_state_costs_an_epoch_not_the_run(tracking_dataset, traine
         (run / name).write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"found damaged states only \(resume.pt, resume-1.pt: a damaged"):
         fit(RunFolder(run).read_config(), tracking_dataset, run, resume=True)
+
+
+def test_a_run_is_not_resumed_with_settings_that_it_did_not_begin_with(tracking_dataset, trained, tmp_path):
+    import hept
+
+    run = shutil.copytree(trained, tmp_path / "run")
+    text = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text("# a remark\n" + text)
+    assert hept.fit(tracking_dataset, resume=run).result.epochs == 2
+    (run / "config.yaml").write_text(text.replace("seed: 42", "seed: 43"))
+    with pytest.raises(
+        InputError, match=r"config.yaml: found settings that were changed since the run began"
+    ):
+        hept.fit(tracking_dataset, resume=run)
+    # Weights carry their own.
+    assert same_models(load_model(run), load_model(trained))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('"scale": 0.001', '"scale": 0.002'), ("{", "["), ('"seed"', '"sead"'), ("", "3")]
+)
+def test_a_damaged_description_is_one_line(tracking_dataset, trained, tmp_path, old, new):
+    import hept
+
+    run = shutil.copytree(trained, tmp_path / "run")
+    text = (run / "run.json").read_text()
+    assert old in text
+    (run / "run.json").write_text(text.replace(old, new, 1) if old else new)
+    with pytest.raises(
+        InputError, match=r"no readable run.json|run.json: found a damaged file \(its checksum"
+    ):
+        hept.fit(tracking_dataset, resume=run)
+
+
+def spoil_table(path, number, change):
+    lines = path.read_text().splitlines(keepends=True)
+    lines[number] = change(lines[number])
+    path.write_text("".join(lines), newline="")
+
+
+@pytest.mark.parametrize(
+    ("change", "epochs"),
+    [
+        (lambda line: line.replace(",", ",1,", 1), [2]),
+        (lambda line: line[:9] + "\n", [2]),
+        (lambda line: line.replace(".", "x", 1), [2]),
+        (lambda line: "\udcff".encode(errors="surrogateescape").decode("latin-1") + line, [2]),
+    ],
+)
+def test_a_damaged_line_of_a_table_is_left_out(tracking_dataset, trained, tmp_path, change, epochs):
+    import hept
+
+    run = shutil.copytree(trained, tmp_path / "run")
+    spoil_table(run / "metrics.csv", 1, change)
+    found = hept.open_run(run)
+    assert found.history()["epoch"].tolist() == epochs
+    assert "2 epochs" in found._repr_html_()
+    assert hept.write_report(run, tracking_dataset, events=0).exists()
+
+
+def test_a_damaged_header_is_one_line_and_costs_the_table_only(tracking_dataset, trained, tmp_path):
+    import hept
+
+    run = shutil.copytree(trained, tmp_path / "run")
+    before = (run / "steps.csv").read_text()
+    for name in ("metrics.csv", "steps.csv"):
+        spoil_table(run / name, 0, lambda line: line.replace("ep", "xx"))
+    with pytest.raises(InputError, match=r"metrics.csv: found a damaged table \(no column epoch\)"):
+        hept.open_run(run).history()
+    assert hept.fit(tracking_dataset, resume=run).result.epochs == 2
+    assert (run / "steps.damaged").read_text() == before.replace("step,epoch", "stxx,xxoch", 1)
+    spoil_table(
+        shutil.copytree(trained, tmp_path / "other") / "metrics.csv", 0, lambda line: line.replace("_", "-")
+    )
+    assert hept.write_report(tmp_path / "other", tracking_dataset, events=0).exists()

@@ -3,15 +3,20 @@
 import warnings
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+import hepdata
+import hept
 from hepdata.cloud import PointCloud
+from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hepdata.pictures.distributions import plot_dataset
+from hept.checkpoint import load_model
+from hept.evaluation.clustering import Clustering
 from hept.evaluation.evaluator import evaluate
 from hept.evaluation.predictor import predict
 from hept.evaluation.tuning import save_clustering, tune_clustering
-from hept.model.weights import load_model
 from hept.report import write_report
 from hept.training.trainer import fit
 
@@ -110,3 +115,148 @@ def test_pileup(make_dataset, small_config, tmp_path, name):
     dataset, config = make_dataset("pileup", change=PILEUP_EVENTS[name]), small_config("pileup-demo")
     result, metrics = go_through(dataset, config, tmp_path / "run", tmp_path / "pictures")
     assert (result.stopped, metrics["n_clouds"]) == ("finished", 2)
+
+
+TINY = {
+    "model.n_layers": 1,
+    "model.hidden_dim": 8,
+    "model.n_heads": 2,
+    "model.block_size": 20,
+    "model.n_regions": 9,
+    "epochs": 1,
+}
+
+
+def check_whole_chain(dataset, folder, *, preset):
+    """From a built dataset to pictures, as a user goes; returns the figures of merit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        run = hept.fit(dataset, folder / "run", preset=preset, settings=TINY, accelerator="cpu")
+        if dataset.task == "tracking":
+            hept.tune_clustering(run)
+        metrics = hept.evaluate(run)
+        hept.predict(run, dataset, folder / "points.parquet")
+        assert len(pq.read_table(folder / "points.parquet")) == dataset.manifest.statistics().n_points
+        assert hept.write_report(run).stat().st_size > 10_000
+        assert hepdata.plot(dataset, folder / "pictures")
+    return metrics
+
+
+RAW_TRACKING = {
+    "1 hit": lambda truth: truth.hit_id[truth.particle_id > 0][:1],
+    "one particle": lambda truth: truth.hit_id[truth.particle_id == truth.particle_id.max()],
+    "one hit a particle": lambda t: t.hit_id[(t.particle_id > 0) & ~t.particle_id.duplicated()],
+    "one hit and noise": lambda t: t.hit_id[(t.particle_id == 0) | (t.particle_id == t.particle_id.max())],
+}
+
+
+@pytest.mark.parametrize("name", RAW_TRACKING)
+def test_raw_tracking_events(trackml_copy, keep_hits, tmp_path, name):
+    keep_hits(trackml_copy, RAW_TRACKING[name])
+    dataset = hepdata.build_tracking(trackml_copy, tmp_path / "set")
+    assert check_whole_chain(dataset, tmp_path, preset="tracking-demo")["n_clouds"] == 1
+
+
+RAW_PILEUP = {
+    "1 particle": (1, {"IsPU": np.ones(1)}),
+    "no neutral": (30, {"Charge": np.ones(30), "PID": np.full(30, 211)}),
+    "all neutral and soft": (30, {"Charge": np.zeros(30), "PID": np.full(30, 22), "PT": np.full(30, 0.2)}),
+    "none leading": (30, {"IsPU": np.ones(30)}),
+}
+
+
+@pytest.mark.parametrize("name", RAW_PILEUP)
+def test_raw_pileup_events(write_delphes, tmp_path, name):
+    dataset = hepdata.build_pileup(write_delphes(*RAW_PILEUP[name]), tmp_path / "set", split="50/25/25")
+    assert check_whole_chain(dataset, tmp_path, preset="pileup-demo")["n_clouds"] == 1
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [{"pt_threshold": 1e6, "pt_cut": True, "noise": False}, {"events": "1-5"}, {"max_events": 0}],
+    ids=["pt", "range", "none"],
+)
+def test_no_tracking_event_selected(trackml_events, tmp_path, choice):
+    with pytest.raises(
+        InputError, match=r"no particle with pt of at least|no event with an id from|max_events"
+    ) as error:
+        hepdata.build_tracking(trackml_events, tmp_path / "set", **choice)
+    assert len(str(error.value).splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("choice", [{"max_eta": 1e-6}, {"max_events": 0}], ids=["eta", "none"])
+def test_no_particle_selected(write_delphes, tmp_path, choice):
+    path = write_delphes(30, {})
+    with pytest.raises(InputError, match=r"no points in any of 4 events|found no events|max_events") as error:
+        hepdata.build_pileup(path, tmp_path / "place" / "set", **choice)
+    assert len(str(error.value).splitlines()) == 1
+    assert not (tmp_path / "place" / "set").exists()
+
+
+def check_unlabelled(dataset, model, folder):
+    """Predictions and pictures need no truth; everything else says in one line that it is missing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        hept.predict(model, dataset, folder / "points.parquet")
+        assert len(pq.read_table(folder / "points.parquet")) == dataset.manifest.statistics().n_points
+        assert hepdata.plot(dataset, folder / "pictures", split="train")
+        assert hepdata.validate(dataset) == []
+    split = dataset.splits[0]
+    for use in (
+        lambda: hept.fit(dataset, folder / "new", preset=f"{dataset.task}-demo", accelerator="cpu"),
+        lambda: hept.evaluate(model, dataset, split),
+        lambda: hept.write_report(model, dataset, split),
+        *([lambda: hept.tune_clustering(model, dataset, split)] if dataset.task == "tracking" else []),
+    ):
+        with pytest.raises(InputError, match="expected a dataset with truth") as error:
+            use()
+        assert len(str(error.value).splitlines()) == 1
+    assert not (folder / "new").exists()
+
+
+UNLABELLED = {
+    "whole": lambda truth: truth.hit_id,
+    "1 hit": lambda truth: truth.hit_id[:1],
+    "all noise": lambda truth: truth.hit_id[truth.particle_id == 0],
+}
+
+
+@pytest.mark.parametrize("name", UNLABELLED)
+def test_unlabelled_tracking_events(trackml_copy, keep_hits, tracking_dataset, small_config, tmp_path, name):
+    model = fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, tmp_path / "run").run
+    keep_hits(trackml_copy, UNLABELLED[name])
+    for path in (*trackml_copy.glob("*-truth.csv"), *trackml_copy.glob("*-particles.csv")):
+        path.unlink()
+    check_unlabelled(hepdata.build_tracking(trackml_copy, tmp_path / "set"), model, tmp_path)
+
+
+@pytest.mark.parametrize("n", [1, 30])
+def test_unlabelled_pileup_events(write_delphes, pileup_dataset, small_config, tmp_path, n):
+    model = fit(small_config("pileup-demo", "epochs=1"), pileup_dataset, tmp_path / "run").run
+    dataset = hepdata.build_pileup(write_delphes(n, {}), tmp_path / "set", unlabelled=True)
+    check_unlabelled(dataset, model, tmp_path)
+
+
+@pytest.mark.slow
+def test_events_of_150_000_hits(tmp_path):
+    hepdata.simulate_tracking(tmp_path / "raw", events=3, hits_per_event=150_000, seed=1)
+    dataset = hepdata.build_tracking(
+        tmp_path / "raw", tmp_path / "set", split="train=1000,valid=1001,test=1002"
+    )
+    assert min(cloud.n_points for name in dataset for cloud in dataset[name]) > 140_000
+    run = hept.fit(dataset, tmp_path / "run", preset="tracking-demo", settings=TINY, accelerator="cpu")
+    assert hept.evaluate(run)["n_clouds"] == 1
+    # After one step all embeddings lie together: with the usual eps, all hits are neighbours of each other.
+    save_clustering(run.path, Clustering(eps=1e-4))
+    hept.predict(run, dataset, tmp_path / "points.parquet", split="test")
+    assert hept.write_report(run).stat().st_size > 10_000
+    assert hepdata.plot(dataset, tmp_path / "pictures")
+
+
+@pytest.mark.slow
+def test_events_of_150_000_particles(tmp_path):
+    hepdata.simulate_pileup(tmp_path / "raw.root", events=4, pileup=800, seed=1)
+    dataset = hepdata.build_pileup(tmp_path / "raw.root", tmp_path / "set", split="50/25/25")
+    assert min(cloud.n_points for name in dataset for cloud in dataset[name]) > 140_000
+    assert check_whole_chain(dataset, tmp_path, preset="pileup-demo")["n_clouds"] == 1

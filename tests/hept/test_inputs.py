@@ -1,4 +1,4 @@
-"""A model's inputs are values: what a run reads is said once, and evaluation reads the same."""
+"""A model's inputs are values: training and evaluation read the same inputs."""
 
 import csv
 import gzip
@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hepdata.schema import TRACKING, ModelInput
-from hepdata.storage.manifest import Manifest
-from hept.evaluation.evaluator import embed, evaluate, open_split
+from hepdata.storage.dataset.manifest import Manifest
+from hept.evaluation.evaluator import evaluate
+from hept.evaluation.inference import run_model
 from hept.model.weights import load_model
 from hept.runs.data import open_training_data, resolve_inputs
 from hept.runs.folder import RunFolder
@@ -63,7 +64,7 @@ def test_training_and_eval_read_the_same(data, tracking_dataset, small_config, t
         (row,) = csv.DictReader(file)
     found = evaluate(run, tracking_dataset, "valid")
     assert (found["ap@0.9"], found["loss"]) == (float(row["valid_ap@0.9"]), float(row["valid_loss"]))
-    # Spelled out in every field, it is the same choice.
+    # Given explicitly with every field, it is the same choice.
     trained = load_model(run)
     spelled = {
         "features": [asdict(entry) for entry in trained.features],
@@ -88,10 +89,10 @@ def test_a_changed_scale_in_a_manifest_changes_no_evaluation(make_dataset, small
         coordinates=[replace(entry, scale=0.01) for entry in TRACKING.coordinates],
     )
     assert evaluate(run, dataset) == before
-    # A run that goes on reads what it began with, too.
+    # A resumed run also keeps its original inputs.
     data = open_training_data(small_config(), dataset, inputs=RunFolder(run).read_inputs())
     assert (data.features, data.coords) == (load_model(run).features, load_model(run).coords)
-    # Another run on the changed dataset has the changed scales, and says so.
+    # A new run on the changed dataset has the changed scales and records them.
     other = fit(small_config("tracking-demo", "epochs=1"), dataset, tmp_path / "other").run
     assert {entry.scale for entry in load_model(other).features} == {7.0}
     assert {entry["scale"] for entry in json.loads((other / "run.json").read_text())["features"]} == {7.0}
@@ -104,7 +105,7 @@ def test_a_dataset_in_other_units_is_refused(make_dataset, small_config, tmp_pat
     features = [replace(f, unit="cm") if f.column == "z" else f for f in TRACKING.features]
     rewrite(dataset, columns=columns, features=features)
     with pytest.raises(
-        InputError, match=r"'z' with the unit 'cm'; expected the unit 'mm', which .* the model"
+        InputError, match=r"'z' with the unit 'cm'; expected the unit 'mm' of the input of the model"
     ):
         evaluate(run, dataset)
     with pytest.raises(
@@ -165,7 +166,7 @@ def test_weights_that_name_their_inputs_answer_as_they_did(name, dataset, tmp_pa
     trained = load_model(path)
     assert all(isinstance(entry, ModelInput) for entry in (*trained.features, *trained.coords))
     assert any(entry.period for entry in trained.coords) == (name != "names-tracking-flat")
-    ((out, _),) = embed(trained.network, open_split(trained, open_dataset(DATA / dataset), "test"))
+    ((out, _),) = run_model(trained, open_dataset(DATA / dataset), "test")
     np.testing.assert_allclose(out.numpy(), np.load(DATA / f"{name}.npy"), rtol=1e-5, atol=1e-6)
 
 
@@ -222,16 +223,16 @@ def test_a_run_without_inputs_is_not_resumed(tracking_dataset, small_config, tmp
     run = fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, tmp_path / "run").run
     description = json.loads((run / "run.json").read_text())
     description["features"] = [entry["column"] for entry in description["features"]]
+    # Runs of earlier versions have no checksum.
+    del description["sha256"]
     (run / "run.json").write_text(json.dumps(description))
-    with pytest.raises(
-        InputError, match=r"run.json: found no inputs of the model.*evaluate the run as it is"
-    ):
+    with pytest.raises(InputError, match=r"run.json: found no inputs of the model.*only evaluate the run"):
         fit(small_config(), tracking_dataset, run, resume=True)
     assert evaluate(run, tracking_dataset)["ap@0.9"] > 0
     settings = yaml.safe_load((run / "config.yaml").read_text())
     settings["model"]["periodic_phi"] = True
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
-    with pytest.raises(InputError, match=r"'model.periodic_phi' of an earlier.*evaluate the run as it is"):
+    with pytest.raises(InputError, match=r"'model.periodic_phi' of an earlier.*only evaluate the run"):
         RunFolder(run).read_config()
 
 

@@ -1,4 +1,4 @@
-"""The model under torch.compile, and on a GPU that is not there."""
+"""The model under torch.compile, and on a stand-in for a GPU."""
 
 import json
 import shutil
@@ -45,10 +45,10 @@ def check_compiled(model, backend):
 
 
 def test_the_whole_model_is_one_graph_for_all_sizes():
-    # It captures the graph and runs it as it is; code for it is generated in the slow test below.
+    # This backend captures the graph and runs it without code generation; the slow test below compiles it.
     counter = CompileCounter()
     check_compiled(make(), counter)
-    # Torch may see once that a size differs; from then on it is a symbol.
+    # Torch may recompile once when a size changes; afterwards the size is symbolic.
     assert counter.frame_count <= 2
 
 
@@ -118,7 +118,7 @@ end_process()
 
 @pytest.fixture(scope="module")
 def device_library(tmp_path_factory) -> str:
-    """A library that makes torch believe in a GPU; nothing where there is one."""
+    """The library of the stand-in for a GPU; empty if there is a real GPU."""
     if torch.cuda.is_available():
         return ""
     if not can_build():
@@ -149,6 +149,34 @@ def test_launches_bytes_waits_and_memory_at_60000_points(device_library):
     assert forward["waits"] == step["waits"] == 0
     assert forward["peak GB"] < 0.6
     assert step["peak GB"] < 3
-    # A sixth and a quarter of what the authors' steps move, which have no loss here.
+    # A sixth and a quarter of the bytes of the authors' steps, which are counted without a loss.
     assert forward["GB"] < counted["forward, literal"]["GB"] / 6
     assert step["GB"] < counted["step, literal"]["GB"] / 4
+
+
+def test_a_step_of_the_trainer_waits_once_and_gives_the_same_every_time(device_library):
+    command = [sys.executable, "-m", "benchmarks.step_counts", device_library]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    counted = json.loads(done.stdout)
+    assert len(counted) == 6
+    for counts in counted.values():
+        # Of two accumulated batches. What waits is the reading of its figures, when the next step is queued.
+        assert counts["waits"] == 1
+        assert counts["launches"] <= 2 * 900
+        assert counts["atomic if deterministic"] == []
+        # True without the setting too, for what torch and our kernels do; cuBLAS promises it only with it.
+        assert counts["atomic"] == []
+    # Autocast is at work.
+    assert counted["tracking, 16-mixed"]["launches"] > counted["tracking, 32-true"]["launches"]
+
+
+def test_the_plan_of_memory_is_what_is_counted(device_library):
+    command = [sys.executable, "-m", "benchmarks.memory_counts", device_library]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    counted = json.loads(done.stdout)
+    assert len(counted) == 7
+    for counts in counted.values():
+        assert counts["formula"] == pytest.approx(counts["kept"], rel=0.02)
+        assert counts["formula, peak"] == pytest.approx(counts["peak"], rel=0.02)

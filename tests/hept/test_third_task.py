@@ -1,4 +1,4 @@
-"""A task that the package does not know comes with its dataset: nothing of ours is edited for it."""
+"""A dataset can define a new task without any change of the package."""
 
 import json
 from dataclasses import dataclass, replace
@@ -14,7 +14,8 @@ from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hepdata.pictures.distributions import plot_dataset
 from hepdata.schema import Column, ModelInput, Schema, Target
-from hept.evaluation.evaluator import embed, evaluate, open_split
+from hept.evaluation.evaluator import evaluate
+from hept.evaluation.inference import run_model
 from hept.evaluation.predictor import predict
 from hept.evaluation.tuning import save_clustering, tune_clustering
 from hept.metrics.figures import FIGURES
@@ -87,7 +88,7 @@ def configure(small_config, preset, task, *changes):
     return check_config({**settings, "task": task}, where="test")
 
 
-def test_a_classification_that_nobody_knew(write_task, small_config, tmp_path):
+def test_a_new_classification_task(write_task, small_config, tmp_path):
     dataset = write_task(SIGNAL, cells)
     run = fit(
         configure(small_config, "pileup-demo", "calorimeter", "epochs=15"), dataset, tmp_path / "run"
@@ -96,11 +97,11 @@ def test_a_classification_that_nobody_knew(write_task, small_config, tmp_path):
     assert (trained.task, trained.objective) == ("calorimeter", "classification")
     assert [(entry.column, entry.unit) for entry in trained.features][:2] == [("energy", "MeV"), ("eta", "")]
     found = evaluate(run, dataset)
-    # Counted by another library, over all points: the target selects none of them.
+    # Computed by another library over all points, since the target has no selection.
     scores, labels = zip(
         *(
             (out.reshape(-1).numpy(), batch.is_signal.numpy())
-            for out, batch in embed(trained.network, open_split(trained, opened, "test"))
+            for out, batch in run_model(trained, opened, "test")
         ),
         strict=True,
     )
@@ -117,7 +118,7 @@ def test_a_classification_that_nobody_knew(write_task, small_config, tmp_path):
     assert opened.info().as_dict()["splits"]["class ratio (pos./neg.)"]["all"] == 1
 
 
-def test_pairs_that_nobody_knew(write_task, small_config, tmp_path):
+def test_a_new_pairs_task(write_task, small_config, tmp_path):
     dataset = write_task(SHOWERS, lambda event_id: cells(event_id, SHOWERS))
     result = fit(configure(small_config, "tracking-demo", "showers"), dataset, tmp_path / "run")
     run, opened = result.run, open_dataset(dataset)
@@ -196,7 +197,7 @@ def test_an_objective_and_a_figure_of_its_own(write_task, small_config, tmp_path
     assert -found["minus_error"] / 2 == pytest.approx(found["loss"])
 
 
-def test_a_model_is_not_asked_for_what_it_has_not_learned(write_task, small_config, tmp_path):
+def test_a_model_is_not_evaluated_on_another_task(write_task, small_config, tmp_path):
     dataset = write_task(SIGNAL, cells)
     run = fit(configure(small_config, "pileup-demo", "calorimeter", "epochs=1"), dataset, tmp_path / "r").run
     other = write_task(

@@ -1,18 +1,20 @@
-"""Block attention by name: one file for each kind of hardware, all the same function of the same operands.
+"""Block attention by name: one file per kind of hardware; all compute the same function of the same operands.
 
 | name     | what it is                                                         | used by `auto`          |
 |----------|--------------------------------------------------------------------|-------------------------|
 | `native` | compiled C++ loops for float32 (`native.cpp`)                      | on a CPU                |
 | `triton` | fused kernels for float32 (`triton_blocks.py`)                     | on a GPU, from 8.0 on   |
-| `plain`  | torch alone, a group of blocks at a time: what the others must meet | everywhere else         |
+| `plain`  | torch only, a group of blocks at a time: the reference for the others | everywhere else       |
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from torch import Tensor
 
+from hepdata.errors import InputError
 from hept.attention.kernels import native, triton
 from hept.attention.kernels.native import attend_native
 from hept.attention.kernels.operands import Layout, Operands
@@ -24,10 +26,10 @@ Backend = Literal["auto", "plain", "native", "triton"]
 
 
 def attend_auto(operands: Operands, layout: Layout) -> Tensor:
-    """What `attend_plain` computes, by the fastest kernel for these operands."""
+    """Compute `attend_plain` by the fastest kernel for these operands."""
     if native.can_attend(operands):
         return attend_native(operands, layout)
-    # On a CPU there is only Triton's interpreter.
+    # On a CPU, Triton only has a slow interpreter.
     if operands.query.device.type != "cpu" and triton.can_attend(operands):
         return attend_triton(operands, layout)
     return attend_plain(operands, layout)
@@ -39,6 +41,24 @@ BACKENDS: dict[str, BlockAttention] = {
     "native": attend_native,
     "triton": attend_triton,
 }
+
+
+def check_backend(name: Backend, device: torch.device, dtype: torch.dtype) -> None:
+    """See before a run that a kernel takes its tensors.
+
+    Raises:
+        InputError: It does not.
+    """
+    tiny = torch.empty(1, 1, 1, device=device, dtype=dtype)
+    operands = Operands(tiny, tiny, tiny, None)
+    can_run = {"native": native.can_attend, "triton": triton.can_attend}
+    if name in can_run and not can_run[name](operands):
+        raise InputError(
+            f"model.backend={name}",
+            found=f"no such kernel for {str(dtype).removeprefix('torch.')} on {device.type}",
+            expected="native: float32 on a CPU, compiled; triton: float32 on a GPU from capability 8.0 on",
+            remedy="set model.backend=auto",
+        )
 
 
 def find_backend(name: str) -> BlockAttention:

@@ -1,4 +1,4 @@
-/* Block attention on a CPU, forward and backward: tensors enter, the results are filled in. It is called by
+/* Block attention on a CPU, forward and backward: tensors enter, the results are filled in. Called by
    hept/attention/kernels/native.py.
 
        w_ij = exp(−½‖q_i−k_j‖²)      [n_i, z_i] = Σ_j w_ij [v_j, 1]      out_i = n_i / z_i
@@ -13,11 +13,11 @@
 
 namespace {
 
-// Rows and blocks are padded to so many numbers: the widest register, and a strip of queries.
+// Rows and blocks are padded to a multiple of this: the widest register, and a strip of queries.
 constexpr int64_t PADDED = 16;
-// Its exponential is a normal number still: less would be subnormal, which costs hundreds of cycles.
+// Lower bound of logits: below, exponentials become subnormal, which costs hundreds of cycles.
 constexpr float LEAST_LOGIT = -75.0f;
-// A little more than that exponential, 2.679·10⁻³³: a weight below is one of a kernel that is flat there.
+// Slightly above exp(LEAST_LOGIT) = 2.679·10⁻³³: a smaller weight was clamped, so its gradient is 0.
 constexpr float FLAT_WEIGHT = 2.68e-33f;
 
 int64_t pad(int64_t n) {
@@ -56,9 +56,9 @@ struct Sizes : Shape {
           padded_size(pad(block_size)) {}
 };
 
-// Pieces of one stretch of memory, one behind the other, all of whole registers.
+// Allocates consecutive pieces of one buffer, each padded to whole registers.
 struct Memory {
-    float *begin; // on the border of a register, or null where only the length is asked for
+    float *begin; // aligned to a register, or null if only the length is computed
     int64_t length = 0;
 
     float *take(int64_t n_numbers) {
@@ -70,16 +70,16 @@ struct Memory {
     int32_t *take_integers(int64_t n_numbers) { return reinterpret_cast<int32_t *>(take(n_numbers)); }
 };
 
-// Where the points of one head lie in the blocks, and in memory.
+// Positions of the points of one head in the blocks and in memory.
 struct Layout {
-    const int32_t *query_order, *key_order; // (N,) of the first table; the next lies `stride` behind
+    const int32_t *query_order, *key_order; // (N,) of the first table; the next table follows after `stride`
     int64_t stride;
     const int64_t *position;  // (K, S)
     const uint8_t *is_filled; // (K, S)
-    int32_t *row;             // (N,) of each point
+    int32_t *row;             // (N,) the row of each point
 
-    // Rows lie in the order of the first table: points that share a block, there and mostly in the other tables
-    // too, are then near in memory.
+    // Rows are stored in the order of the first table. Points that share a block are then close in memory, in
+    // most cases also for the other tables.
     Layout(const Sizes &of, const Inputs &in, int64_t head, Memory &memory)
         : query_order(in.query_order + head * of.n_points), key_order(in.key_order + head * of.n_points),
           stride(of.n_heads * of.n_points), position(in.position), is_filled(in.is_filled),
@@ -89,7 +89,7 @@ struct Layout {
     }
 };
 
-// Of the points of one head: queries with their coordinates (N, D), keys likewise, and [v, 1] (N, V).
+// Rows of the points of one head: queries with their coordinates (N, D), keys likewise, and [v, 1] (N, V).
 struct Rows {
     float *query, *key, *value;
 
@@ -98,16 +98,16 @@ struct Rows {
           value(memory.take(of.n_points * of.padded_values)) {}
 };
 
-// The rows of one block, and what is computed from them.
+// The rows of one block, and intermediate results.
 struct Tile {
-    int64_t length = 0;         // so many of the slots are filled
+    int64_t length = 0;         // number of filled slots
     int32_t *q_rows, *k_rows;   // (S,)
     float *query, *key, *value; // (S, D), (S, D), (S, V)
-    float *key_turned;          // (D, S)
+    float *key_turned;          // (D, S), transposed
     float *weight;              // (PADDED, S), of a strip
     int64_t n_near = 0, n_near_registers = 0;
-    int32_t *near;              // keys that are near to the strip
-    int32_t *near_registers;    // where the registers begin that have such keys
+    int32_t *near;              // keys near any query of the strip
+    int32_t *near_registers;    // first slots of the registers that contain such keys
 
     Tile(const Sizes &of, Memory &memory)
         : q_rows(memory.take_integers(of.padded_size)), k_rows(memory.take_integers(of.padded_size)),
@@ -120,7 +120,7 @@ struct Tile {
 };
 
 struct BackwardTile : Tile {
-    float *value_turned;    // (V, S)
+    float *value_turned;    // (V, S), transposed
     float *d_sums;          // (S, V), gradient of [n, z]
     float *d_logit;         // (PADDED, S), of a strip
     float *d_key, *d_value; // (S, D), (S, V)
@@ -132,33 +132,33 @@ struct BackwardTile : Tile {
           d_value(memory.take(of.padded_size * of.padded_values)) {}
 };
 
-// All that a forward pass works in.
+// All buffers of a forward pass.
 struct Forward {
     Layout layout;
     Rows rows;
     Tile tile;
     float *sums;  // (N, V), [n, z]
-    int64_t workspace; // numbers in all
+    int64_t workspace; // total size in numbers
 
     Forward(const Sizes &of, const Inputs &in, int64_t head, Memory memory)
         : layout(of, in, head, memory), rows(of, memory), tile(of, memory),
           sums(memory.take(of.n_points * of.padded_values)), workspace(memory.length) {}
 };
 
-// All that a backward pass works in.
+// All buffers of a backward pass.
 struct Backward {
     Layout layout;
     Rows rows, grads;
     BackwardTile tile;
     float *d_sums; // (N, V)
-    int64_t workspace;  // numbers in all
+    int64_t workspace;  // total size in numbers
 
     Backward(const Sizes &of, const Inputs &in, int64_t head, Memory memory)
         : layout(of, in, head, memory), rows(of, memory), grads(of, memory), tile(of, memory),
           d_sums(memory.take(of.n_points * of.padded_values)), workspace(memory.length) {}
 };
 
-// Each kind of processor has its own copy of the loops; what it is given to do is the same.
+// The same loops are compiled once for each instruction set.
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_CHOICE
 #ifdef __clang__
@@ -201,7 +201,7 @@ struct Loops {
     decltype(&any::backward) backward;
 };
 
-// The widest that this processor has, of so many numbers at most.
+// The widest loops that this processor supports, with at most `most_lanes` lanes.
 Loops choose_loops(int64_t most_lanes) {
 #ifdef HAS_CHOICE
     __builtin_cpu_init();
@@ -218,7 +218,7 @@ Loops choose_loops(int64_t most_lanes) {
 
 Loops LOOPS = choose_loops(PADDED);
 
-// Do the work of each head, some heads in each thread, as they ask for them.
+// Call `work` for each head; threads take the next head as they become free.
 template <typename Work> void over_heads(int64_t n_heads, int64_t n_threads, Work work) {
     struct Job {
         Work &work;
@@ -231,8 +231,8 @@ template <typename Work> void over_heads(int64_t n_heads, int64_t n_threads, Wor
             for (int64_t head; (head = job.next_head++) < job.n_heads;) job.work(head, thread);
         }
     } job{work, n_heads};
-    // Threads of torch, by the OpenMP that it has loaded: others would have to share the processor with these,
-    // which stay awake for milliseconds after each operation. Where none is found, this thread does it all.
+    // Use torch's threads, through the OpenMP library that it has loaded: they spin for milliseconds after each
+    // operation, and other threads would compete with them. Without OpenMP, this thread does everything.
     using Parallel = void (*)(void (*)(void *), void *, unsigned, unsigned);
     static const auto parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
     if (parallel && n_threads > 1)
@@ -245,29 +245,29 @@ template <typename Work> void over_heads(int64_t n_heads, int64_t n_threads, Wor
 
 extern "C" {
 
-// Changes with what follows, so that other versions of native.py do not call it.
+// Version of the interface below; native.py refuses a library of another version.
 int64_t hept_interface() {
     return 2;
 }
 
-// How many numbers the loops in use take at a time.
+// Number of lanes of the loops in use.
 int64_t hept_count_lanes() {
     return LOOPS.lanes;
 }
 
-// Use loops of so many lanes at most, as an older processor would.
+// Use loops with at most `most_lanes` lanes, as on an older processor.
 void hept_limit_lanes(int64_t most_lanes) {
     LOOPS = choose_loops(most_lanes);
 }
 
-// How many numbers of memory a thread needs.
+// Size of the workspace of one thread, in numbers.
 int64_t hept_count_workspace(const Shape *shape, int32_t is_backward) {
     const Sizes of(*shape);
     const Memory nowhere{nullptr};
     return is_backward ? Backward(of, Inputs{}, 0, nowhere).workspace : Forward(of, Inputs{}, 0, nowhere).workspace;
 }
 
-// Fill the outputs (N, H, V) and their normalisations (H, N). The workspace is for every thread.
+// Fill the outputs (N, H, V) and their normalisations (H, N). The workspace is for all threads together.
 void hept_attend(
     const Shape *shape, const Inputs *in, int64_t n_threads, float epsilon, float *workspace, float *out,
     float *total) {
@@ -278,7 +278,7 @@ void hept_attend(
     });
 }
 
-// Fill the gradients from that of the outputs (N, H, V), the outputs and their normalisations.
+// Fill the gradients of the inputs from the outputs' gradient (N, H, V), the outputs and their normalisations.
 void hept_backward(
     const Shape *shape, const Inputs *in, int64_t n_threads, const float *grad, const float *out,
     const float *total, float *workspace, const Gradients *into) {

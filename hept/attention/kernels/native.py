@@ -1,7 +1,7 @@
-"""Block attention in compiled loops, for float32 on a CPU: memory holds one block at a time.
+"""Block attention in compiled loops, for float32 on a CPU: only one block's kernel is in memory at a time.
 
-The loops (native.cpp) are compiled where the package is installed, if there is a compiler. They are called
-with addresses, and do some heads in each of torch's threads.
+The loops (native.cpp) are compiled at installation, if there is a compiler. They take addresses, and
+distribute the heads over torch's threads.
 
 Axes: N points, H heads, C tables, M dimensions of a query, V of a value, P coordinates, K blocks, S slots.
 """
@@ -18,7 +18,7 @@ from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.kernels.operators import define_attention
 from hept.attention.kernels.plain import EPSILON
 
-# Of native.cpp, which has to be compiled again where it differs.
+# Version of the interface of native.cpp; a library of another version must be compiled again.
 INTERFACE = 2
 SIZES = "n_heads", "n_points", "n_tables", "query_dim", "coords_dim", "n_values", "n_blocks", "block_size"
 INPUTS = "query", "key", "value", "coords", "query_order", "key_order", "position", "is_filled"
@@ -37,7 +37,7 @@ class _Gradients(ctypes.Structure):
 
 
 def _load_library() -> ctypes.CDLL | None:
-    """The compiled loops, or None where there are none."""
+    """The compiled loops, or None if they are missing or of another version."""
     found = importlib.util.find_spec("hept.attention.kernels._native")
     if found is None or found.origin is None:
         return None
@@ -45,7 +45,7 @@ def _load_library() -> ctypes.CDLL | None:
         library = ctypes.CDLL(found.origin)
         is_ours = library.hept_interface() == INTERFACE
     except (OSError, AttributeError):
-        # Made for another kind of machine, or long ago.
+        # Compiled for another platform, or by an old version.
         return None
     if not is_ours:
         return None
@@ -65,18 +65,18 @@ _library = _load_library()
 
 
 def count_lanes() -> int:
-    """How many numbers the loops take at a time, 0 where there are none."""
+    """Number of SIMD lanes of the loops, 0 if there are no loops."""
     return int(_library.hept_count_lanes()) if _library is not None else 0
 
 
 def limit_lanes(most: int) -> None:
-    """Use loops of so many lanes at most, as an older processor would."""
+    """Use loops with at most `most` lanes, as on an older processor."""
     if _library is not None:
         _library.hept_limit_lanes(most)
 
 
 def can_attend(operands: Operands) -> bool:
-    """Whether the compiled loops are there, and made for such operands."""
+    """Whether the compiled loops exist and support these operands."""
     tensors = operands.query, operands.key, operands.value, operands.coords
     return _library is not None and all(
         each is None or (each.device.type == "cpu" and each.dtype == torch.float32) for each in tensors
@@ -84,27 +84,27 @@ def can_attend(operands: Operands) -> bool:
 
 
 def attend_native(operands: Operands, layout: Layout) -> Tensor:
-    """What `attend_plain` computes, in compiled loops; the same arguments and result.
+    """Compute `attend_plain` in compiled loops; same arguments, same result.
 
     Args:
         operands: Queries, keys and values of the points, float32 on a CPU.
-        layout: Which of them share a block. Its orders must be permutations of the points, unchecked.
+        layout: Which of them share a block. Its orders must be permutations of the points (not checked).
 
     Raises:
-        ValueError: Where there are no such loops, or shapes do not fit together.
+        ValueError: There are no loops for these operands, or shapes do not match.
     """
     if not can_attend(operands):
-        found = "no compiled part of hept" if _library is None else "one for float32 on a CPU"
+        found = "no compiled loops" if _library is None else "compiled loops for float32 on a CPU"
         raise ValueError(
             f"backend 'native': found {found}, got {operands.query.dtype} on {operands.query.device.type}; "
-            "choose 'auto', or install hept where there is a C++ compiler"
+            "choose 'auto', or install hept with a C++ compiler"
         )
     _check_shapes(operands, layout)
     return _attend(operands, layout)
 
 
 def compute_forward(operands: Operands, layout: Layout, out: Tensor, total: Tensor) -> None:
-    """Fill outputs (H, N, V), in memory (N, H, V), and normalisations (H, N)."""
+    """Fill outputs (H, N, V), stored as (N, H, V), and normalisations (H, N)."""
     call = _Call(operands, layout)
     to = out.movedim(0, 1).data_ptr(), total.data_ptr()
     workspace = call.make_workspace(is_backward=False)
@@ -114,7 +114,7 @@ def compute_forward(operands: Operands, layout: Layout, out: Tensor, total: Tens
 def compute_backward(
     operands: Operands, layout: Layout, grad: Tensor, out: Tensor, total: Tensor, into: Operands
 ) -> None:
-    """Fill the gradients of queries, keys, values and coordinates from that of the outputs."""
+    """Fill the gradients of queries, keys, values and coordinates from the outputs' gradient."""
     call = _Call(operands, layout)
     at_output = grad.movedim(0, 1).contiguous(), out.movedim(0, 1).contiguous(), total.contiguous()
     coords = into.coords if into.coords is not None else into.query
@@ -125,7 +125,7 @@ def compute_backward(
 
 
 def _check_shapes(operands: Operands, layout: Layout) -> None:
-    """The loops look at addresses only."""
+    """Check all shapes: the loops receive addresses only."""
     n_heads, n_points, _ = operands.query.shape
     of_coords = operands.coords.shape if operands.coords is not None else (n_heads, 0, n_points)
     orders = layout.query_order.shape, layout.key_order.shape
@@ -146,7 +146,7 @@ def _check_shapes(operands: Operands, layout: Layout) -> None:
 
 
 class _Call:
-    """The first arguments of a call, and the tensors whose memory they are.
+    """The first arguments of a call; it also keeps the tensors alive to which they point.
 
     Attributes:
         library: Compiled loops.
@@ -169,7 +169,7 @@ class _Call:
         self.inputs = self._shape, addresses, self._n_threads
 
     def make_workspace(self, *, is_backward: bool) -> Tensor:
-        """Memory for all threads."""
+        """Allocate the workspace of all threads."""
         size = self.library.hept_count_workspace(self._shape, is_backward)
         return torch.empty(self._n_threads * size, dtype=torch.float32)
 

@@ -1,10 +1,10 @@
-/* Block attention for one kind of processor: rows of a head enter, its sums or gradients leave.
+/* Block attention for one instruction set: rows of a head enter, its sums or gradients leave.
 
-   native.cpp includes this once for every kind, in a namespace that has LANES (numbers in a register) and
-   STRIP (queries that are worked on together, so that what is loaded of a key serves all of them).
+   native.cpp includes this file once per instruction set, in a namespace that defines LANES (numbers per
+   register) and STRIP (queries processed together, so that each loaded key serves all of them).
 
-   Distances are sums of squared differences, not q·k − ½q² − ½k²: with trained ω coordinates reach 10⁴ and
-   lie close together, and float32 would lose what tells them apart.
+   Distances are sums of squared differences, not q·k − ½q² − ½k²: with trained ω, coordinates reach 10⁴ and
+   differ by little, so the expanded form would cancel in float32.
 
    Axes: D dimensions of a query with its coordinates, V of a value, S slots of a block; D and V are padded with
    zeros to whole registers, S to whole registers and strips. */
@@ -24,9 +24,9 @@ inline Vector all(float x) {
     return x - Vector{};
 }
 
-/* e^x for −87 < x ≤ 0, but for the last digit or two: 2ⁿ eʳ with |r| ≤ ½ ln 2. */
+/* e^x for −87 < x ≤ 0, accurate up to the last one or two digits: 2ⁿ eʳ with |r| ≤ ½ ln 2. */
 inline Vector exponential(Vector x) {
-    const float to_integer = 12582912.0f; // 1.5·2²³: a number added to it loses its fraction
+    const float to_integer = 12582912.0f; // 1.5·2²³: adding it rounds to an integer
     const Vector shifted = x * 1.44269504f + to_integer, n = shifted - to_integer;
     // ln 2 in two parts: n times the first is exact.
     const Vector r = x - n * 0.693359375f + n * 2.12194440e-4f;
@@ -36,19 +36,19 @@ inline Vector exponential(Vector x) {
     sum = sum * r + 0.5f;
     sum = sum * r + 1.0f;
     sum = sum * r + 1.0f;
-    // By a product, which keeps whatever is no number; 0x3f800000 is 1.
+    // A product, because it propagates NaN; 0x3f800000 is 1.
     const Integers power = (reinterpret_cast<Integers>(shifted) << 23) + 0x3f800000;
     return sum * reinterpret_cast<Vector>(power);
 }
 
-/* Call work(w, 2) for two of n registers at a time and work(w, 1) for one that is left: what is loaded for a
-   query then serves two of them. */
+/* Call work(w, 2) for pairs of n registers and work(w, 1) for the last if n is odd: each loaded query then
+   serves two registers. */
 template <typename Work> inline void by_two(int64_t n, Work work) {
     for (int64_t w = 0; w + 1 < n; w += 2) work(w, std::integral_constant<int, 2>());
     if (n % 2) work(n - 1, std::integral_constant<int, 1>());
 }
 
-/* Note which keys of a register are near to any query of a strip; whatever is no number counts as near. */
+/* Record which keys of a register are near any query of a strip; NaN counts as near. */
 inline void note_near(Tile &tile, int64_t begin, const Vector (&squares)[STRIP]) {
     Vector nearest = squares[0], zero = {};
     for (int i = 0; i < STRIP; i++) {
@@ -64,8 +64,8 @@ inline void note_near(Tile &tile, int64_t begin, const Vector (&squares)[STRIP])
     if (tile.n_near > before) tile.near_registers[tile.n_near_registers++] = static_cast<int32_t>(begin);
 }
 
-/* Kernel values (STRIP, S) of the queries from `first` on and the keys of the block. They are computed where
-   a key is near: to trained weights, many of the keys are so far away that they count for nothing. */
+/* Kernel values (STRIP, S) of the queries from `first` on and the near keys of the block. With trained weights
+   many keys are so far away that their kernel value is negligible. */
 inline void weigh(const Sizes &of, Tile &tile, int64_t first) {
     const int64_t dim = of.padded_dim, size = of.padded_size;
     const float *query = tile.query + first * dim;
@@ -93,7 +93,7 @@ inline void weigh(const Sizes &of, Tile &tile, int64_t first) {
     });
 }
 
-/* Σ_j w_ij [v_j, 1] of a strip, added to the rows of its queries. */
+/* Add Σ_j w_ij [v_j, 1] of a strip to the rows of its queries. */
 inline void add_values(const Sizes &of, const Tile &tile, int64_t first, float *sums) {
     const int64_t n_columns = of.padded_values, size = of.padded_size;
     by_two(n_columns / LANES, [&](int64_t begin, auto width) {
@@ -111,7 +111,7 @@ inline void add_values(const Sizes &of, const Tile &tile, int64_t first, float *
     });
 }
 
-/* Gradient of the logits (STRIP, S): (dn_i·v_j + dz_i) w_ij, and 0 where the kernel is flat. */
+/* Gradient of the logits (STRIP, S): (dn_i·v_j + dz_i) w_ij, and 0 where the logit was clamped. */
 inline void backward_weights(const Sizes &of, const BackwardTile &tile, int64_t first) {
     const int64_t n_columns = of.padded_values, size = of.padded_size;
     const float *d_sums = tile.d_sums + first * n_columns;
@@ -131,7 +131,7 @@ inline void backward_weights(const Sizes &of, const BackwardTile &tile, int64_t 
     });
 }
 
-/* Σ_j dlogit_ij (k_j−q_i), added to the rows of the strip's queries; the opposite to the block's keys. */
+/* Add Σ_j dlogit_ij (k_j−q_i) to the rows of the strip's queries, and subtract the terms from the block's keys. */
 inline void backward_logits(const Sizes &of, const BackwardTile &tile, int64_t first, float *d_query) {
     const int64_t dim = of.padded_dim, size = of.padded_size;
     for (int64_t d = 0; d < dim; d += LANES) {
@@ -154,7 +154,7 @@ inline void backward_logits(const Sizes &of, const BackwardTile &tile, int64_t f
     }
 }
 
-/* Σ_i w_ij dn_i of a strip, added to the block's values. */
+/* Add Σ_i w_ij dn_i of a strip to the gradients of the block's values. */
 inline void backward_values(const Sizes &of, const BackwardTile &tile, int64_t first) {
     const int64_t n_columns = of.padded_values, size = of.padded_size;
     by_two(n_columns / LANES, [&](int64_t begin, auto width) {
@@ -174,10 +174,10 @@ inline void backward_values(const Sizes &of, const BackwardTile &tile, int64_t f
     });
 }
 
-/* Rows and columns of a square of registers, exchanged: in halves, quarters, … of its side. */
+/* Transpose a square of registers recursively: exchange halves, then quarters, … */
 inline void turn_square(Vector (&square)[LANES]) {
 #ifdef __clang__
-    // It has no shuffle by a number of which it does not know that it is a constant.
+    // Clang's shuffle only takes constant indices.
     float turned[LANES][LANES];
     for (int i = 0; i < LANES; i++)
         for (int lane = 0; lane < LANES; lane++) turned[lane][i] = square[i][lane];
@@ -199,24 +199,24 @@ inline void turn_square(Vector (&square)[LANES]) {
 #endif
 }
 
-/* (S, columns) to (columns, S). */
-inline void turn(const float *laid, int64_t n_columns, int64_t size, float *turned) {
+/* Transpose (S, columns) to (columns, S). */
+inline void turn(const float *rows, int64_t n_columns, int64_t size, float *turned) {
     for (int64_t i = 0; i < size; i += LANES)
         for (int64_t c = 0; c < n_columns; c += LANES) {
             Vector square[LANES];
-            for (int lane = 0; lane < LANES; lane++) square[lane] = at(laid + (i + lane) * n_columns + c);
+            for (int lane = 0; lane < LANES; lane++) square[lane] = at(rows + (i + lane) * n_columns + c);
             turn_square(square);
             for (int lane = 0; lane < LANES; lane++) at(turned + (c + lane) * size + i) = square[lane];
         }
 }
 
-/* The first columns of a row, and zeros up to whole registers. */
+/* Copy the first n columns of a row, and fill the rest with zeros. */
 inline void fill_row(const float *from, int64_t n, int64_t n_columns, float *row) {
     for (int64_t c = 0; c < n_columns; c += LANES) at(row + c) = Vector{};
     for (int64_t c = 0; c < n; c++) row[c] = from[c];
 }
 
-/* Lay out the rows of all points: [q, c], [k, c] and [v, 1] from q and k (N, M), c (P, N) and v (N, V). */
+/* Fill the rows of all points: [q, c], [k, c] and [v, 1] from q and k (N, M), c (P, N) and v (N, V). */
 inline void
 fill_rows(const Sizes &of, const Inputs &in, int64_t head, const Layout &layout, const Rows &rows) {
     const int64_t m = of.query_dim, v = of.n_values, begin = head * of.n_points;
@@ -233,7 +233,7 @@ fill_rows(const Sizes &of, const Inputs &in, int64_t head, const Layout &layout,
     }
 }
 
-/* Gradient of [n, z] = [z·out, z] from that of out: [dout, −dout·out] / z. */
+/* Gradient of [n, z] = [z·out, z] from the gradient of out: [dout, −dout·out] / z. */
 inline void fill_d_sums(
     const Sizes &of, const Layout &layout, const float *grad, const float *out, const float *total,
     float *d_sums) {
@@ -249,23 +249,24 @@ inline void fill_d_sums(
     }
 }
 
-/* Some of the rows side by side, and zeros up to S. */
+/* Gather the rows `which` into contiguous memory, and fill up to S with zeros. */
 inline void lay_rows(
-    const float *rows, const int32_t *which, int64_t length, int64_t n_columns, int64_t size, float *laid) {
+    const float *rows, const int32_t *which, int64_t length, int64_t n_columns, int64_t size, float *gathered) {
     for (int64_t i = 0; i < length; i++)
         for (int64_t c = 0; c < n_columns; c += LANES)
-            at(laid + i * n_columns + c) = at(rows + which[i] * n_columns + c);
-    memset(laid + length * n_columns, 0, (size - length) * n_columns * sizeof(float));
+            at(gathered + i * n_columns + c) = at(rows + which[i] * n_columns + c);
+    memset(gathered + length * n_columns, 0, (size - length) * n_columns * sizeof(float));
 }
 
+/* Add gathered rows back to the rows `which`. */
 inline void
-add_rows(const float *laid, const int32_t *which, int64_t length, int64_t n_columns, float *rows) {
+add_rows(const float *gathered, const int32_t *which, int64_t length, int64_t n_columns, float *rows) {
     for (int64_t i = 0; i < length; i++)
         for (int64_t c = 0; c < n_columns; c += LANES)
-            at(rows + which[i] * n_columns + c) += at(laid + i * n_columns + c);
+            at(rows + which[i] * n_columns + c) += at(gathered + i * n_columns + c);
 }
 
-/* Lay out one of the C·K blocks, filled slots first. */
+/* Gather the rows of one of the C·K blocks, filled slots first. */
 inline void lay_block(const Sizes &of, const Layout &layout, const Rows &rows, int64_t block, Tile &tile) {
     const int64_t table = block / of.n_blocks, begin = block % of.n_blocks * of.block_size;
     const int32_t *query_order = layout.query_order + table * layout.stride;

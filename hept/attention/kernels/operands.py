@@ -1,4 +1,4 @@
-"""What every kernel is given: queries, keys and values of the points, and how blocks hold them.
+"""Arguments of every kernel: queries, keys and values of the points, and their layout in blocks.
 
 Axes: N points, H heads, C tables, M dimensions of a query, V of a value, P coordinates, K blocks, S slots.
 """
@@ -15,14 +15,14 @@ from torch import Tensor
 class Operands:
     """Queries, keys and values of one attention.
 
-    The scaled coordinates c = √(2ω)ρ belong to query and key alike: −½‖q−k‖² includes −½‖c_q−c_k‖². They may
-    be large and close together, so that kernels must not expand this square in float32.
+    The scaled coordinates c = √(2ω)ρ are part of both query and key: −½‖q−k‖² includes −½‖c_q−c_k‖². They
+    may be large with small differences, so kernels must not expand this square in float32.
 
     Attributes:
         query: (H, N, M).
         key: (H, N, M).
         value: (H, N, V).
-        coords: (H, P, N), or None where queries and keys hold everything.
+        coords: (H, P, N), or None if the kernel uses no coordinates.
     """
 
     query: Tensor
@@ -32,7 +32,7 @@ class Operands:
 
     @property
     def n_coords(self) -> int:
-        """Number of scaled coordinates, 0 where there are none."""
+        """Number of scaled coordinates, possibly 0."""
         return self.coords.shape[-2] if self.coords is not None else 0
 
     def join_coords(self) -> tuple[Tensor, Tensor]:
@@ -44,11 +44,10 @@ class Operands:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Which slots of which blocks hold the sorted positions of the point axis.
+    """Assignment of the sorted positions of the point axis to slots of blocks.
 
     Attributes:
-        position: (K, S) int64, the sorted position that each slot holds; an empty slot repeats one of its
-            own block.
+        position: (K, S) int64, the sorted position in each slot; an empty slot repeats one of its block.
         is_filled: (K, S) bool, False for empty slots, which must count neither as query nor as key.
         slot: (N,) int64, the slot k·S + s of each sorted position.
     """
@@ -60,12 +59,12 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which block each query and each key lies in.
+    """Assignment of queries and keys to blocks.
 
     Attributes:
         query_order: (C, H, N) order of the queries in each table.
         key_order: (C, H, N) order of the keys.
-        blocks: Cut of the sorted axis.
+        blocks: Partition of the sorted axis.
     """
 
     query_order: Tensor
@@ -74,5 +73,5 @@ class Layout:
 
     @property
     def n_tables(self) -> int:
-        """Number of hash tables, over which the sums go."""
+        """Number of hash tables."""
         return self.query_order.shape[0]

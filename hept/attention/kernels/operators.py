@@ -1,7 +1,7 @@
-"""Block attention as an operator of torch: two functions of tensors enter, a back end leaves.
+"""Block attention as a custom operator of torch: forward and backward functions enter, a back end leaves.
 
-An operator is taken whole by `torch.compile` and by fake tensors, whatever happens inside; its backward pass
-is another one. The forward pass keeps its inputs, the output and the normalisation, nothing of size S×S.
+`torch.compile` and fake tensors treat an operator as opaque; its backward pass is a second operator. The
+forward pass saves its inputs, the output and the normalisation, nothing of size S×S.
 
 Axes: N points, H heads, C tables, M dimensions of a query, V of a value, P coordinates, K blocks, S slots.
 """
@@ -31,7 +31,7 @@ class Forward(Protocol):
     """Fills the outputs."""
 
     def __call__(self, operands: Operands, layout: Layout, out: Tensor, total: Tensor) -> None:
-        """Fill outputs (H, N, V), in memory (N, H, V), and normalisations (H, N)."""
+        """Fill outputs (H, N, V), stored as (N, H, V), and normalisations (H, N)."""
         ...
 
 
@@ -41,11 +41,11 @@ class Backward(Protocol):
     def __call__(
         self, operands: Operands, layout: Layout, grad: Tensor, out: Tensor, total: Tensor, into: Operands
     ) -> None:
-        """Fill the gradients of the operands from that of the outputs, outputs and normalisations."""
+        """Fill the operands' gradients from the outputs' gradient, the outputs and the normalisations."""
         ...
 
 
-# What both operators are given, for torch; in the order of `unpack`.
+# Inputs of both operators in torch's schema language, in the order of `unpack`.
 INPUTS = (
     "Tensor query, Tensor key, Tensor value, Tensor? coords, "
     "Tensor query_order, Tensor key_order, Tensor position, Tensor is_filled, Tensor slot"
@@ -59,13 +59,13 @@ def define_attention(
     *,
     traffic: tuple[Callable[..., Traffic], Callable[..., Traffic]] | None = None,
 ) -> BlockAttention:
-    """Make the operator of that name, with its gradient, its shapes and its count of operations.
+    """Define an operator with its gradient, shape function and FLOP formula.
 
     Args:
-        name: Of the operator; its backward pass is another one, `{name}_backward`.
+        name: Name of the operator; its backward pass is the operator `{name}_backward`.
         forward: Fills the outputs.
         backward: Fills the gradients.
-        traffic: Launches and bytes of both on a GPU, where they are not those of one kernel.
+        traffic: Formulas of launches and bytes on a GPU for both operators, if they are not one kernel each.
     """
 
     def compute_forward(*inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -111,7 +111,7 @@ def define_attention(
     def apply(operands: Operands, layout: Layout) -> Tensor:
         blocks = layout.blocks
         inputs = operands.query, operands.key, operands.value, operands.coords
-        # They are kept for the backward pass, and points are fewer than 2³¹.
+        # The orders are saved for the backward pass; int32 halves their memory (points are fewer than 2³¹).
         orders = layout.query_order.int(), layout.key_order.int()
         out: Tensor = attend(*inputs, *orders, blocks.position, blocks.is_filled, blocks.slot)[0]
         return out
@@ -120,13 +120,13 @@ def define_attention(
 
 
 def unpack(inputs: tuple[Tensor, ...]) -> tuple[Operands, Layout]:
-    """What an operator is given, from its arguments."""
+    """Group the flat arguments of an operator."""
     query, key, value, coords, query_order, key_order, *blocks = inputs
     return Operands(query, key, value, coords), Layout(query_order, key_order, Blocks(*blocks))
 
 
 def _shape_forward(_query: Tensor, _key: Tensor, value: Tensor, *_: object) -> tuple[Tensor, Tensor]:
-    # All heads of a point lie side by side, as the linear layer behind wants them.
+    # The heads of a point are contiguous, as the following linear layer needs them.
     by_point = value.new_empty(value.shape[1], value.shape[0], value.shape[2])
     return by_point.movedim(1, 0), value.new_empty(value.shape[:2])
 
@@ -162,7 +162,7 @@ def _count_flops(
     *_: object,
     **__: object,
 ) -> int:
-    """Two operations a multiply-add, for torch's counter: S² products of M+P and V columns a block."""
+    """FLOPs for torch's counter, two per multiply-add: S² products of M+P and of V columns per block."""
     n_tables, n_heads, _n = query_order
     n_blocks, size = position
     dim = query[-1] + (coords[-2] if coords is not None else 0)

@@ -1,4 +1,4 @@
-"""Block attention in plain torch, a group of blocks at a time: runs everywhere, and defines the result.
+"""Block attention in plain torch, a group of blocks at a time: the reference, which runs on every device.
 
 Axes: N points, H heads, C tables, D dimensions, V of a value, K blocks, S slots.
 """
@@ -13,9 +13,9 @@ from torch.utils.checkpoint import checkpoint
 from hept.attention.kernels.operands import Blocks, Layout, Operands
 from hept.devices.tracing import is_exporting
 
-# Added to the normalisation of each table, so that a query without a key near it gives 0.
+# Added to the normalisation of each table, so that a query without a near key gives 0.
 EPSILON = 1e-20
-# Kernel values that are in memory at a time: 64 MB in float32.
+# Largest number of kernel values in memory at a time: 64 MB in float32.
 MOST_WEIGHTS = 2**24
 # Heads whose kernel values an exported model has in memory at a time: 200 MB at 60,000 points.
 HEADS_AT_A_TIME = 2
@@ -32,7 +32,7 @@ def attend_plain(operands: Operands, layout: Layout) -> Tensor:
         (H, N, V).
     """
     query, key = operands.join_coords()
-    # With a column of ones, the same product gives the normalisation.
+    # A column of ones makes the same product compute the normalisation.
     value = functional.pad(operands.value, (0, 1), value=1.0)
     dtype = torch.promote_types(query.dtype, value.dtype)
     query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
@@ -59,7 +59,7 @@ def _sum_over_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     step = max(1, MOST_WEIGHTS // max(1, n_heads * size**2))
     if n_blocks <= step:
         return weigh(q, k) @ v
-    # The kernel is computed again in the backward pass, so that only one group of it is in memory.
+    # The backward pass recomputes the kernel, so that only one group of blocks is in memory.
     sums = [
         checkpoint(lambda q, k, v: weigh(q, k) @ v, *parts, use_reentrant=False, preserve_rng_state=False)
         for parts in zip(*(torch.split(each, step, 1) for each in (q, k, v)), strict=True)
@@ -78,8 +78,8 @@ def weigh(q: Tensor, k: Tensor) -> Tensor:
 
 def _extend(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     """[q, −½q², 1] and [k, 1, −½k²], float64 (…, S, D+2): their product is −½‖q−k‖²."""
-    # In float32, q·k − ½q² − ½k² cancels: with trained ω it is wrong by up to 0.6. Around the middle of the
-    # block and in float64 it is as good as the difference itself, at the price of one matrix product.
+    # In float32, q·k − ½q² − ½k² cancels: with trained ω the error reaches 0.6. Relative to a key of the
+    # block and in float64 it is as precise as the difference, and costs one matrix product.
     middle = k.narrow(-2, k.shape[-2] // 2, 1).detach()
     q64, k64 = (q - middle).double(), (k - middle).double()
     q_half, k_half = (-0.5 * rows.square().sum(-1, keepdim=True) for rows in (q64, k64))
@@ -93,21 +93,21 @@ def _exponentiate(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def has_float64(device: torch.device) -> bool:
-    """Whether a device computes in float64; Apple's does not."""
+    """Whether a device supports float64; Apple's GPUs do not."""
     return device.type != "mps"
 
 
 def gather_slots(rows: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
-    """Rows (H, N, …) in an order (H, N), laid into the slots of blocks: (H, K, S, …)."""
+    """Gather rows (H, N, …), sorted by `order` (H, N), into the slots of blocks: (H, K, S, …)."""
     head = torch.arange(rows.shape[0], device=rows.device).unsqueeze(1) * rows.shape[1]
     index = (order + head).index_select(-1, blocks.position.flatten())  # (H, K·S) on the axis of H·N rows
-    # A look-up of rows by integers has a faster backward pass than indexing.
+    # `embedding` has a faster backward pass than indexing.
     found = functional.embedding(index, rows.reshape(rows.shape[0] * rows.shape[1], -1))
     return found.view(rows.shape[0], *blocks.position.shape, *rows.shape[2:])
 
 
 def return_to_points(slots: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
-    """Rows of slots (H, K, S, …) back in the order of the points: (H, N, …)."""
+    """Scatter rows of slots (H, K, S, …) back to the points: (H, N, …)."""
     index = blocks.slot.take(invert(order)).unsqueeze(-1)  # (H, N, 1), the slot of each point
     n_slots = slots.shape[1] * slots.shape[2]
     if is_exporting():
@@ -121,6 +121,6 @@ def return_to_points(slots: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
 
 
 def invert(order: Tensor) -> Tensor:
-    """The position of every point in an order, along the last axis."""
+    """Invert permutations along the last axis: the position of every point in its order."""
     position = torch.arange(order.shape[-1], device=order.device).expand(order.shape)
     return torch.empty_like(order).scatter_(-1, order, position)

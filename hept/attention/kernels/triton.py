@@ -30,19 +30,19 @@ from hept.devices.triton_support import can_run_triton, has_triton, launch_besid
 
 
 def can_attend(operands: Operands) -> bool:
-    """Whether Triton makes kernels for these operands on their device."""
+    """Whether Triton supports these operands on their device."""
     return can_run_triton(operands.query, operands.key, operands.value, operands.coords)
 
 
 def attend_triton(operands: Operands, layout: Layout) -> Tensor:
-    """What `attend_plain` computes, in one fused kernel; the same arguments and result.
+    """Compute `attend_plain` in fused kernels; same arguments, same result.
 
     Args:
         operands: Queries, keys and values of the points, float32 on a GPU.
-        layout: Which of them share a block. Its orders must be permutations of the points, unchecked.
+        layout: Which of them share a block. Its orders must be permutations of the points (not checked).
 
     Raises:
-        ValueError: Where Triton has no kernel for such operands.
+        ValueError: Triton does not support these operands.
     """
     if not can_attend(operands):
         found = "no Triton" if not has_triton() else "kernels for float32 on a GPU of capability 8.0 or newer"
@@ -54,7 +54,7 @@ def attend_triton(operands: Operands, layout: Layout) -> Tensor:
 
 
 def compute_forward(operands: Operands, layout: Layout, out: Tensor, total: Tensor) -> None:
-    """Fill outputs (H, N, V), in memory (N, H, V), and normalisations (H, N)."""
+    """Fill outputs (H, N, V), stored as (N, H, V), and normalisations (H, N)."""
     from hept.attention.kernels import triton_blocks as kernels
 
     n_points, inputs = operands.query.shape[1], _lay_out(operands, layout)
@@ -66,7 +66,7 @@ def compute_forward(operands: Operands, layout: Layout, out: Tensor, total: Tens
 def compute_backward(
     operands: Operands, layout: Layout, grad: Tensor, out: Tensor, total: Tensor, into: Operands
 ) -> None:
-    """Fill the gradients of queries, keys, values and coordinates from that of the outputs."""
+    """Fill the gradients of queries, keys, values and coordinates from the outputs' gradient."""
     from hept.attention.kernels import triton_blocks as kernels
 
     n_heads, n_points, n_values = operands.value.shape
@@ -81,7 +81,7 @@ def compute_backward(
     run_query = prepare(kernels.backward_query, BACKWARD_QUERY, operands, layout)
     run_key = prepare(kernels.backward_key, BACKWARD_KEY, operands, layout)
     for table in range(layout.n_tables):
-        # The second adds to the gradient of coordinates that the first has left.
+        # `backward_key` adds to the gradient of coordinates that `backward_query` has written.
         run_query(*inputs, d_sums, d_total, into.query, d_coords, table, n_points)
         run_key(*inputs, d_sums, d_total, into.key, into.value, d_coords, table, n_points)
     if operands.coords is not None and into.coords is not None:
@@ -91,7 +91,7 @@ def compute_backward(
 def _lay_out(operands: Operands, layout: Layout) -> list[Tensor]:
     """The first arguments of the kernels."""
     blocks = layout.blocks
-    # Coordinates of a point side by side are one access to memory, not P.
+    # Contiguous coordinates of a point are one memory access instead of P.
     coords = operands.coords.mT if operands.coords is not None else operands.query
     orders = layout.query_order, layout.key_order
     tensors = operands.query, operands.key, operands.value, coords, *orders, blocks.position, blocks.is_filled
@@ -99,7 +99,7 @@ def _lay_out(operands: Operands, layout: Layout) -> list[Tensor]:
 
 
 def prepare(kernel: Any, launch: Launch, operands: Operands, layout: Layout) -> Callable[..., None]:
-    """A function of the remaining arguments that launches the kernel over the blocks of all heads."""
+    """Bind sizes and options; the result takes the other arguments and launches the kernel on all blocks."""
     sizes = Sizes.of(operands, layout)
     constants = sizes.constants(launch) | {"WIDE": sizes.needs_64_bits(operands.query.shape[1])}
     options = {name: value for name, value in constants.items() if name in kernel.arg_names}
@@ -108,7 +108,7 @@ def prepare(kernel: Any, launch: Launch, operands: Operands, layout: Layout) -> 
 
 
 def _on_device(compute: Callable[..., None]) -> Callable[..., None]:
-    """The same, launched on the device of the operands."""
+    """Wrap `compute` so that it launches on the device of the operands."""
 
     def run(operands: Operands, *others: Any) -> None:
         with launch_beside(operands.query):

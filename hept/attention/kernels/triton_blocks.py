@@ -3,44 +3,44 @@
     w_ij  = exp(−½‖q_i − k_j‖² − ½‖c_i − c_j‖²)          of query i and key j in one block
     out_i = Σ w_ij v_j / z_i,   z_i = Σ w_ij + C·ε        over the keys j of its block in each of C tables
 
-A program has one part of the rows of one block of one head, and passes over the other side of the block in
-chunks: kernel values live in registers, and nothing of size S×S is in memory. Rows are gathered by the order
-of the table inside the kernel.
+A program owns some rows of one block of one head (queries or keys) and loops over the other side of the block
+(keys or queries) in chunks. Kernel values stay in registers; nothing of size S×S is in memory. The kernel
+gathers rows by the order of the table.
 
-A launch has one table. The next one adds to what this one has left at the points: every point lies in exactly
-one block of a table, so that each row has one program that owns it, no sum needs an atomic operation, and
-results do not depend on the order of execution.
+Each launch handles one table and adds to the results of the previous launch. Every point is in exactly one
+block of a table, so each row has one owner: no sum needs an atomic operation, and results do not depend on
+the order of execution.
 
-Coordinates c are subtracted column by column, in float32: nothing cancels, however far they are from 0.
-Features are normalised before they are projected, so that ‖q−k‖² may be expanded: it is off by some 10⁻⁶ of
-‖q‖². Products are as precise as `PRECISION` says (tf32x3: three on tensor cores, nearly float32).
+Coordinates c are subtracted column by column in float32, so nothing cancels, even far from 0. Features are
+normalised before the projection, so ‖q−k‖² may be expanded: the error is about 10⁻⁶ of ‖q‖². `PRECISION` sets
+the precision of products (tf32x3: three products on tensor cores, nearly float32).
 
 Axes: N points, H heads, C tables, M dimensions of a query, V of a value, P coordinates, K blocks, S slots;
-    R rows that a program owns, T rows of a chunk; MP, VP, PP: M, V, P up to the next power of two.
-Memory: queries, keys (H, N, M); values (H, N, V); coordinates (H, N, P); orders (C, H, N).
+    R rows that a program owns, T rows of a chunk; MP, VP, PP: M, V, P padded to a power of two.
+Memory layout: queries, keys (H, N, M); values (H, N, V); coordinates (H, N, P); orders (C, H, N).
 """
 
 import triton
 import triton.language as tl
 
-# One kernel for all values: Triton would compile others for 1 and for multiples of 16.
+# Not specialised: Triton would compile further kernels for 1 and for multiples of 16.
 COUNTS = ["table", "n_tables", "n_points"]
 
 
 @triton.jit
 def find_points(order, position, is_filled, block, slot, S: tl.constexpr, WIDE: tl.constexpr):
-    """Points in these slots of a block, and whether there is one."""
+    """The point in each of these slots of a block, and whether the slot is filled."""
     at_slot = block.to(tl.int64) * S + slot
     is_there = tl.load(is_filled + at_slot, slot < S, other=0) != 0
     at = tl.load(position + at_slot, is_there, other=0)
     point = tl.load(order + at, is_there, other=0)
-    # Pointers of 64 bits take registers; most clouds do not need them inside a head.
+    # 64-bit offsets cost registers; most clouds do not need them within a head.
     return (point.to(tl.int64) if WIDE else point), is_there
 
 
 @triton.jit
 def load_rows(base, point, is_there, stride, D: tl.constexpr, DP: tl.constexpr):
-    """(rows, DP) of the points, zeros where there is none and behind the D columns."""
+    """Load the points' rows (rows, DP), with zeros for empty slots and beyond the D columns."""
     d = tl.arange(0, DP)
     at = (base + point * stride)[:, None] + d[None, :]
     return tl.load(at, is_there[:, None] & (d < D)[None, :], other=0.0)
@@ -48,7 +48,7 @@ def load_rows(base, point, is_there, stride, D: tl.constexpr, DP: tl.constexpr):
 
 @triton.jit
 def add_rows(base, point, is_there, stride, rows, is_first, D: tl.constexpr, DP: tl.constexpr):
-    """Add rows to those of the points; the first of all launches finds no numbers there."""
+    """Add to the points' rows; the first launch overwrites them, since the memory is uninitialised."""
     d = tl.arange(0, DP)
     at = (base + point * stride)[:, None] + d[None, :]
     mask = is_there[:, None] & (d < D)[None, :]
@@ -62,7 +62,7 @@ def weigh(
     mine, others, half, coords, my_point, point, my_is_there, is_there,
     P: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Kernel values (R, T) of my rows and those of a chunk; 0 where one of the two is missing."""
+    """Kernel values (R, T) of the own rows and a chunk; 0 where either slot is empty."""
     logit = tl.dot(mine, tl.trans(others), input_precision=PRECISION)
     logit = logit - half[:, None] - (0.5 * tl.sum(others * others, 1))[None, :]
     square = tl.zeros_like(logit)
@@ -70,17 +70,17 @@ def weigh(
         difference = subtract_coords(coords + p, my_point, point, my_is_there, is_there, P, "")
         square += difference * difference
     logit -= 0.5 * square
-    # Rounding may leave a little more than 0. What is not a number stays so, unlike with `tl.minimum`.
+    # Rounding may give a logit slightly above 0. `tl.where` propagates NaN, unlike `tl.minimum`.
     weight = tl.exp(tl.where(logit > 0.0, 0.0, logit))
     return tl.where(my_is_there[:, None] & is_there[None, :], weight, 0.0)
 
 
 @triton.jit
 def subtract_coords(column, my_point, point, my_is_there, is_there, P: tl.constexpr, POLICY: tl.constexpr):
-    """(R, T) what one coordinate of the chunk's points is more than that of mine.
+    """(R, T) one coordinate of the chunk's points minus that of the own points.
 
-    Loaded from the first-level cache whenever it is needed, since registers are scarcer. Two loads of one
-    number with different policies are not merged by the compiler, which would keep it in between.
+    It is loaded from the L1 cache at each use, since registers are scarcer. Different eviction policies keep
+    the compiler from merging two loads, which would hold the value in registers in between.
     """
     mine = tl.load(column + my_point * P, my_is_there, other=0.0, eviction_policy=POLICY)
     others = tl.load(column + point * P, is_there, other=0.0, eviction_policy=POLICY)
@@ -97,10 +97,10 @@ def attend(
 ):  # fmt: skip
     """Add the sums of a table to out (N, H, V) and total (H, N); the last table divides one by the other."""
     parts: tl.constexpr = (S + R - 1) // R
-    # Blocks lie on the first axis of the grid, which alone may exceed 65,535.
+    # Blocks are on the first axis of the grid, the only one that may exceed 65,535.
     block, part = tl.program_id(0) // parts, tl.program_id(0) % parts
     head = tl.program_id(1).to(tl.int64)
-    # 64 bits: rows of all heads and tables may be more than 2³¹ numbers.
+    # 64 bits: the rows of all heads and tables may hold more than 2³¹ numbers.
     first = head * n_points
     in_table = (table.to(tl.int64) * H + head) * n_points
     my_slot = part * R + tl.arange(0, R)
@@ -171,9 +171,9 @@ def backward_query(
     R: tl.constexpr, T: tl.constexpr, MP: tl.constexpr, VP: tl.constexpr, PP: tl.constexpr,
     WIDE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Add a table's share of the gradients of queries (H, N, M) and of coordinates (H, N, P) as the query's.
+    """Add a table's part of the gradients of queries (H, N, M) and of the queries' coordinates (H, N, P).
 
-    With f_ij = w_ij (dL/dsums_i · v_j + dL/dz_i), dL/dlogit: dq_i = Σ_j f_ij (k_j − q_i), coordinates alike.
+    With f_ij = dL/dlogit_ij = w_ij (dL/dsums_i · v_j + dL/dz_i): dq_i = Σ_j f_ij (k_j − q_i), likewise for c.
     """
     parts: tl.constexpr = (S + R - 1) // R
     block, part = tl.program_id(0) // parts, tl.program_id(0) % parts
@@ -214,9 +214,9 @@ def backward_key(
     R: tl.constexpr, T: tl.constexpr, MP: tl.constexpr, VP: tl.constexpr, PP: tl.constexpr,
     WIDE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Add a table's share of the gradients of keys, values, coordinates as the key's; after `backward_query`.
+    """Add a table's part of the gradients of keys, values and the keys' coordinates; after `backward_query`.
 
-    Here rows are keys j and a chunk has queries i: dv_j = Σ_i w_ij dL/dsums_i, dk_j = Σ_i f_ij (q_i − k_j).
+    The own rows are keys j, a chunk has queries i: dv_j = Σ_i w_ij dL/dsums_i, dk_j = Σ_i f_ij (q_i − k_j).
     """
     parts: tl.constexpr = (S + R - 1) // R
     block, part = tl.program_id(0) // parts, tl.program_id(0) % parts

@@ -20,7 +20,7 @@ def make_keys(
 
     Hashes are (H, C, N), ranks (A, N), shifts of ranks on a circle (A, C, H, B), regions (C, A, H).
     """
-    # Points lie on the first axis of the grid, which alone may exceed 65,535.
+    # Points are on the first axis of the grid, the only one that may exceed 65,535.
     point = tl.program_id(0).to(tl.int64) * T + tl.arange(0, T)
     table, head = tl.program_id(1).to(tl.int64) // H, tl.program_id(1).to(tl.int64) % H
     is_there = point < n_points
@@ -34,7 +34,7 @@ def make_keys(
             my_rank = my_rank - tl.load(shift + at, is_there, other=0)
             my_rank = tl.where(my_rank < 0, my_rank + size, my_rank)
         n_buckets = tl.load(regions + (table * A + i) * H + head)
-        # Rounded as torch rounds it: the published weights were trained with these sizes.
+        # The same rounding as in torch: the published weights were trained with these sizes.
         per_bucket = tl.ceil(size.to(tl.float32) * tl.div_rn(1.0, n_buckets)).to(tl.int64)
         bucket = my_rank // tl.maximum(per_bucket, 1)
         code = code * (n_buckets.to(tl.int64) + 1) + bucket
@@ -49,6 +49,6 @@ def make_keys(
 
 @triton.jit
 def find_bits(at, is_there):
-    """Integers that ascend with numbers of float32: their bits, of negative ones reversed."""
+    """Map float32 to integers that sort in the same order: the bits, inverted for negative numbers."""
     bits = tl.load(at, is_there, other=0.0).to(tl.int32, bitcast=True)
     return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.int64)

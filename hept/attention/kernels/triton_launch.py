@@ -1,4 +1,4 @@
-"""How the kernels of `triton_blocks` are cut and compiled: sizes enter, constants and grids leave.
+"""Launch parameters of the kernels of `triton_blocks`: sizes enter, constants and grids leave.
 
 Axes: N points, H heads, M dimensions of a query, V of a value, P coordinates, S slots of a block;
     R rows that a program owns, T rows of a chunk.
@@ -15,13 +15,13 @@ from hept.attention.kernels.operands import Layout, Operands
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is cut and compiled; measured by `benchmarks/bench_kernels.py`.
+    """How a kernel is tiled and compiled; measured by `benchmarks/bench_kernels.py`.
 
     Attributes:
-        operands: Operands that a program owns, at most.
-        chunk: Operands of the other side that it takes at a time.
-        num_warps: Warps of a program.
-        num_stages: Chunks that are on their way at a time.
+        rows: Largest number of rows that a program owns.
+        chunk: Rows of the other side that a program loads at a time.
+        num_warps: Warps per program.
+        num_stages: Stages of the software pipeline, each loading one chunk.
     """
 
     rows: int
@@ -30,21 +30,21 @@ class Launch:
     num_stages: int = 2
 
     def options(self) -> dict[str, int]:
-        """Options of Triton's compiler. A product and a sum are rounded once, as by its older versions."""
+        """Options of Triton's compiler, with fused multiply-add as in its older versions."""
         return {"num_warps": self.num_warps, "num_stages": self.num_stages, "enable_fp_fusion": True}
 
 
-# Chunks of 16 fill a block of 100 best. Operands and stages are those with which least is spilled.
+# Chunks of 16 waste the fewest slots of a block of 100. Rows and stages minimise register spills.
 FORWARD = Launch(rows=64, chunk=16)
 BACKWARD_QUERY = Launch(rows=64, chunk=16, num_stages=3)
 BACKWARD_KEY = Launch(rows=64, chunk=16, num_stages=3)
-# `start_backward` has no other side.
+# `start_backward` does not loop over chunks.
 START = Launch(rows=64, chunk=16)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of one attention that a kernel is compiled for, under the names that it has there."""
+    """Sizes of one attention, under the names of the kernels' compile-time constants."""
 
     H: int
     M: int
@@ -61,7 +61,7 @@ class Sizes:
         )
 
     def constants(self, launch: Launch) -> dict[str, int | str]:
-        """The constants of a kernel that is launched like this."""
+        """Compile-time constants of a kernel with these launch parameters."""
         return asdict(self) | {
             "R": self.count_rows(launch),
             "T": min(launch.chunk, pad(self.S)),
@@ -72,29 +72,29 @@ class Sizes:
         }
 
     def count_rows(self, launch: Launch) -> int:
-        """Operands that a program owns."""
+        """Rows that a program owns."""
         return min(launch.rows, pad(self.S))
 
     def needs_64_bits(self, n_points: int) -> bool:
-        """Whether a row of a point begins more than 2³¹ numbers behind that of the first, in any tensor."""
-        # The output has the heads of a point side by side; the others have one head after the other.
+        """Whether offsets of rows within one head exceed 2³¹ in any tensor."""
+        # In the output the heads of a point are contiguous; in the other tensors the points of a head are.
         return n_points * max(self.H * self.V, self.M, self.P) >= 2**31
 
     def count_parts(self, launch: Launch) -> int:
-        """Programs that share a block."""
+        """Programs per block and head."""
         return -(-self.S // self.count_rows(launch))
 
 
 def find_grid(sizes: Sizes, n_blocks: int, launch: Launch) -> tuple[int, int]:
-    """Programs along each axis: blocks on the first, since the others end at 65,535."""
+    """Programs along each axis; blocks are on the first, since the others are limited to 65,535."""
     return n_blocks * sizes.count_parts(launch), sizes.H
 
 
 def find_precision() -> str:
-    """How matrix products are computed: by three in TF32 where there are tensor cores for them."""
+    """Precision of matrix products: three TF32 products, except on AMD GPUs."""
     return "ieee" if torch.version.hip else "tf32x3"
 
 
 def pad(size: int) -> int:
-    """Up to a power of two that a matrix product takes."""
+    """Round up to a power of two, at least the minimum size of `tl.dot`."""
     return max(16, 1 << (size - 1).bit_length())

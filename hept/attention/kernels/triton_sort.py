@@ -1,4 +1,4 @@
-"""Orders of hash tables on a GPU from one kernel and one sort: ranks and hashes enter, orders leave.
+"""Sort all hash tables on a GPU by one kernel and one sort: ranks and hashes enter, orders leave.
 
 Axes: N points, B clouds, H heads, C tables, A codes.
 """
@@ -10,9 +10,9 @@ from torch import Tensor
 
 from hept.devices.triton_support import launch_beside
 
-# Points of a program.
+# Points per program.
 CHUNK = 512
-# Sizes of buckets are rounded after the product, as torch does.
+# No fused multiply-add: bucket sizes must be rounded as in torch.
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
 
 
@@ -24,9 +24,9 @@ def order_both(
 
     Args:
         query_hash: (H, C, N) float32.
-        key_hash: The same of the keys.
+        key_hash: (H, C, N) float32.
         rank: (A, N) int64, of coordinates in their cloud.
-        shift: (A, C, H, B) int64, by how much ranks on a circle are rotated; None where there is no angle.
+        shift: (A, C, H, B) int64, rotation of the ranks of angles; None if no coordinate is an angle.
         regions: (C, A, H) float32 numbers of buckets.
         cloud: (N,) int64, the cloud of each point.
         sizes: (B,) int64, points of each cloud.

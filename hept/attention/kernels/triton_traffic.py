@@ -1,4 +1,4 @@
-"""Launches and bytes of block attention by Triton: arguments of its operators enter, `Traffic` leaves.
+"""Launches and bytes of Triton's block attention: arguments of its operators enter, `Traffic` leaves.
 
 Axes: H heads, M dimensions of a query, V of a value, P coordinates.
 """
@@ -34,7 +34,7 @@ def count_backward(grad: Tensor, out: Tensor, _total: Tensor, *inputs: Tensor) -
     m, v, p = sizes.M, sizes.V, sizes.P
     by_query = count_rows(sizes, layout, mine=m + p + v + 1, others=m + v + p)
     by_key = count_rows(sizes, layout, mine=m + p + v, others=m + p + v + 1)
-    # Every table writes them, and reads those that an earlier launch has written.
+    # Every table writes all gradients, and first reads those that an earlier launch has written.
     left = _count_numbers(operands, m + p + m + v + p)
     found = n_tables * left - _count_numbers(operands, m + p + m + v)
     start = _count_numbers(operands, 3 * v + 2)
@@ -46,29 +46,28 @@ def count_backward(grad: Tensor, out: Tensor, _total: Tensor, *inputs: Tensor) -
 
 
 def count_rows(sizes: Sizes, layout: Layout, *, mine: int, others: int) -> int:
-    """Bytes that the programs of one table read of their rows and of those on the other side of the block.
+    """Bytes that the programs of one table read: their own rows and those on the other side of the block.
 
-    The programs of a block run side by side, and read each of its numbers once: what they need again is in a
-    cache.
+    The programs of a block run concurrently: each number is read from memory once; further reads are cached.
 
     Args:
         sizes: Sizes of the attention.
         layout: Blocks and orders.
-        mine: Numbers of a row of a program's own.
-        others: Numbers of a row on the other side.
+        mine: Numbers per row that a program owns.
+        others: Numbers per row on the other side.
     """
-    # Which slots are filled, their positions, the points at both sides, and their operands.
+    # `is_filled`, positions, orders of both sides, and operands.
     per_point = 8 + 2 * 4 + 4 * (mine + others)
     return sizes.H * (layout.blocks.is_filled.numel() + layout.query_order.shape[-1] * per_point)
 
 
 def _count_numbers(operands: Operands, width: int) -> int:
-    """Bytes of so many numbers for each point and head."""
+    """Bytes of `width` numbers for each point and head."""
     return operands.query.shape[0] * operands.query.shape[1] * width * 4
 
 
 def _count_copy(wanted: Tensor) -> Traffic:
-    """The copy of a tensor whose memory is not in the order that kernels want."""
+    """Traffic of the copy that makes a tensor contiguous, if it is not."""
     if wanted.is_contiguous():
         return Traffic(0, 0)
     return Traffic(1, 2 * wanted.numel() * wanted.element_size())

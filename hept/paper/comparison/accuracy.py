@@ -1,4 +1,4 @@
-"""Train a system, or go on where it was stopped, and score it on the test split."""
+"""Train a system, or continue its training, and score it on the test split."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import torch
 
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
-from hept.evaluation.evaluator import evaluate, open_split, score_split
+from hept.evaluation.evaluator import evaluate
 from hept.model.build import build_network
 from hept.model.trained import TrainedModel
+from hept.model.weights import load_model
 from hept.objectives.objective import make_objective
 from hept.paper.comparison.plan import Trial
 from hept.paper.comparison.store import Result
@@ -23,8 +24,8 @@ class Interrupted(Exception):
     """The user stopped a training; its state is saved."""
 
 
-def score_trial(trial: Trial, dataset: Dataset, run: Path, progress: Progress) -> Result:
-    """Train in the folder `run` and score the best epoch; chance is scored without training.
+def score_trial(trial: Trial, dataset: Dataset, run: Path, device: str, progress: Progress) -> Result:
+    """Train in the folder `run` and score the best epoch; the random baseline is not trained.
 
     Raises:
         Interrupted: The user stopped the training.
@@ -32,14 +33,16 @@ def score_trial(trial: Trial, dataset: Dataset, run: Path, progress: Progress) -
     """
     location = dataset.place.location
     if trial.config.model.kind == "random":
-        return _score_untrained(trial, dataset, progress)
+        return _score_untrained(trial, dataset, device, progress)
     is_begun = has_states(run)
-    # All systems on as many threads; one that goes on keeps its own.
+    # All systems use the same number of threads; a resumed training keeps its own.
     threads = None if is_begun else torch.get_num_threads()
-    fitted = fit(trial.config, location, run, progress=progress, resume=is_begun, threads=threads)
+    fitted = fit(
+        trial.config, location, run, progress=progress, resume=is_begun, device=device, threads=threads
+    )
     if fitted.stopped == "interrupted":
         raise Interrupted
-    scores = evaluate(run, dataset, "test", progress=progress)
+    scores = evaluate(load_model(run).on(device), dataset, "test", progress=progress)
     return scores | {
         "epochs": float(fitted.epochs),
         "best_epoch": float(fitted.best_epoch or 0),
@@ -47,7 +50,7 @@ def score_trial(trial: Trial, dataset: Dataset, run: Path, progress: Progress) -
     }
 
 
-def _score_untrained(trial: Trial, dataset: Dataset, progress: Progress) -> Result:
+def _score_untrained(trial: Trial, dataset: Dataset, device: str, progress: Progress) -> Result:
     config = trial.config
     data = open_training_data(config, dataset.place.location)
     torch.manual_seed(config.seed)
@@ -56,5 +59,4 @@ def _score_untrained(trial: Trial, dataset: Dataset, progress: Progress) -> Resu
     model = TrainedModel(
         network, config.task, data.target.objective, data.features, data.coords, config, "random"
     )
-    loader = open_split(model, dataset, "test", pairs=dataset.manifest.has_pairs)
-    return score_split(network, loader, objective, progress=progress) | {"epochs": 0.0}
+    return evaluate(model.on(device), dataset, "test", progress=progress) | {"epochs": 0.0}

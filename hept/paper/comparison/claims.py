@@ -1,4 +1,4 @@
-"""What the paper's argument predicts about the order of systems, and whether it was found."""
+"""Predictions of the paper about the order of systems, and whether they hold here."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Claim:
     """One prediction.
 
     Attributes:
-        text: In words.
-        found: The numbers that decide.
-        holds: Whether they agree; None where they are missing.
+        text: The prediction in words.
+        found: The measured numbers.
+        holds: Whether they confirm the prediction; None if they are missing.
     """
 
     text: str
@@ -30,7 +30,7 @@ class Claim:
 
 
 def check_claims(findings: Findings) -> list[Claim]:
-    """All predictions for which there are numbers."""
+    """Check all predictions for which there are numbers."""
     scores = {name: 100 * found[findings.metric] for name, found in findings.accuracy.items()}
     return [
         *_about_accuracy(scores),
@@ -45,12 +45,12 @@ def tabulate_claims(findings: Findings) -> ResultTable:
     verdict = {True: "yes", False: "no", None: "–"}
     return ResultTable(
         "claims",
-        "What the paper's argument predicts, and what was found here",
+        "Predictions of the paper, and results here",
         ["prediction", "found", "holds"],
         [[claim.text, claim.found, verdict[claim.holds]] for claim in check_claims(findings)],
         [
-            "One seed and one setting a system: how far another seed would move a score was not measured, "
-            "so small differences decide nothing either way."
+            "One seed and one setting per system: the variation between seeds was not measured, so small "
+            "differences are not significant."
         ],
     )
 

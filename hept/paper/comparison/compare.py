@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hepdata.loader.dataset import DatasetLike, open_dataset
 from hepdata.progress import ProgressChoice, listen
+from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split, check_training
 from hept.paper.comparison.plan import choose_models, choose_tables, parse_budget
 from hept.runs.plan import count_points, warn_of_published
@@ -27,8 +28,8 @@ class Comparison:
 
     Attributes:
         findings: All numbers.
-        tables: The same as tables.
-        files: What was written: a page first, then CSV and PNG files.
+        tables: The numbers as tables.
+        files: Written files: a page first, then CSV and PNG files.
     """
 
     findings: Findings
@@ -48,6 +49,8 @@ def compare(
     repeats: int = 5,
     max_points: int = 2**18,
     max_seconds: float = 60.0,
+    device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> Comparison:
@@ -55,31 +58,36 @@ def compare(
 
     Args:
         dataset: Location, or the opened dataset.
-        out: Folder of runs, results and tables; the same call goes on with what is there.
-        models: Names of systems, also as one text with commas; "all": the rows of the paper's table 1.
+        out: Folder of runs, results and tables; repeating the call continues from the results in it.
+        models: Names of systems, also as one comma-separated string; "all": the rows of the paper's table 1.
         tables: Some of accuracy, time, memory, ablation, sensitivity, latency, scaling.
-        budget: Of each training: "20epochs", "90s", "5min", "2h"; the preset's where not given.
-        preset: Settings that all systems share; by cloud size where not given.
-        settings: Changes of the preset by dotted name.
-        repeats: Of each timing.
+        budget: Budget of each training: "20epochs", "90s", "5min", "2h"; by default that of the preset.
+        preset: Settings that all systems share; by default chosen by cloud size.
+        settings: Changes to the preset by dotted name.
+        repeats: Repetitions of each timing.
         max_points: Largest cloud of the scaling figure.
         max_seconds: A scaling curve ends after a training step that takes longer.
-        threads: On a CPU; as many as cores are idle where not given.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Floating-point precision; the same as the setting `precision`.
+        threads: Threads on a CPU; by default the number of idle cores.
         progress: See `hepdata.progress.listen`.
 
     Raises:
         InputError: Settings or dataset cannot be used.
     """
     chosen = choose_models(_join(models)), choose_tables(_join(tables)), parse_budget(budget)
+    check_device(device)
     opened = open_dataset(dataset)
-    # Published settings, also on a CPU: they are what the paper's tables compare.
+    # The published settings also on a CPU, since the paper's tables compare them.
     preset = preset or choose_preset(opened.task, count_points(opened), has_gpu=True).name
     base = load_config(preset, settings)
+    if precision is not None:
+        base = base.model_copy(update={"precision": precision})
     check_training(base, opened)
     check_split(opened, "test")
     with listen(progress) as listener:
         if budget is None:
-            warn_of_published(preset, "auto", listener.announce)
+            warn_of_published(preset, device, listener.announce)
         # Imported after all checks: torch takes seconds.
         from hept.devices.threads import choose_threads, use_threads
         from hept.paper.comparison.claims import tabulate_claims
@@ -89,7 +97,7 @@ def compare(
         from hept.paper.comparison.tables import make_tables
 
         limits = ScalingLimits(max_points=max_points, max_seconds=max_seconds)
-        plan = ComparisonSettings(*chosen, repeats, limits)
+        plan = ComparisonSettings(*chosen, repeats, limits, device)
         with use_threads(choose_threads(threads)):
             findings = run_comparison(
                 opened, base, plan, Path(out), progress=listener, announce=listener.announce

@@ -1,13 +1,11 @@
-"""What a system costs on one cloud: time, operations and memory of training and inference.
+"""Cost of a system on one cloud: time, operations and memory of training and inference.
 
-Times are medians over repeats after one to warm up. Operations are multiply-adds of matrix products, which is
-what the paper's FLOPs count.
+Times are medians over repeats after one warm-up. Operations are multiply-adds of matrix products, as in the
+paper's FLOPs.
 """
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
@@ -16,6 +14,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hepdata.loader.batch import Batch
 from hept.attention.clouds import Clouds
+from hept.devices.choice import Precision
+from hept.devices.clock import time_in_turns
+from hept.devices.precision import mixed_precision
 from hept.model.build import build_network, find_periods
 from hept.model.network import Network, count_parameters
 from hept.objectives.objective import Objective, make_objective
@@ -28,11 +29,12 @@ from hept.settings.fields import TrainConfig
 
 
 def measure_cost(config: TrainConfig, data: TrainingData, batch: Batch, repeats: int) -> Result:
-    """Measure a freshly drawn network on one batch; the clock does not care what it has learned."""
+    """Measure an untrained network on one batch: training does not change the cost."""
     network, objective = draw_network(config, data)
     network.to(batch.features.device)
-    train, infer = training_step(network, objective, batch), inference(network, batch)
-    device = batch.features.device
+    device, precision = batch.features.device, config.precision
+    train = training_step(network, objective, batch, precision)
+    infer = inference(network, batch, precision)
     counter = FlopCounterMode(display=False)
     network.eval()
     with counter:
@@ -41,43 +43,47 @@ def measure_cost(config: TrainConfig, data: TrainingData, batch: Batch, repeats:
         "points": float(len(batch.features)),
         "parameters": float(count_parameters(network)),
         "gmacs": counter.get_total_flops() / 2e9,
-        "test_ms": 1000 * median_seconds(infer, repeats),
+        "test_ms": 1000 * median_seconds(infer, repeats, device),
         "test_gb": peak_gigabytes(infer, device),
-        "train_ms": 1000 * median_seconds(train, repeats),
+        "train_ms": 1000 * median_seconds(train, repeats, device),
         "train_gb": peak_gigabytes(train, device),
     }
     if find_system(config.model.kind).has_static_graph:
-        result["graph_ms"] = 1000 * median_seconds(graph_building(config, data, batch), repeats)
+        build = graph_building(config, data, batch)
+        result["graph_ms"] = 1000 * median_seconds(build, repeats, device)
     return result
 
 
 def draw_network(config: TrainConfig, data: TrainingData) -> tuple[Network, Objective]:
-    """An untrained network for a dataset, and what it would be trained for."""
+    """An untrained network for a dataset, and its objective."""
     torch.manual_seed(config.seed)
     objective = make_objective(data.target, config.loss, only_metric=True)
     network = build_network(config.model, data.features, data.coords, is_embedding=objective.is_embedding)
     return network, objective
 
 
-def training_step(network: Network, objective: Objective, batch: Batch) -> Callable[[], object]:
+def training_step(
+    network: Network, objective: Objective, batch: Batch, precision: Precision
+) -> Callable[[], object]:
     """Forward pass, loss and gradients of one batch."""
 
     def step() -> None:
         network.train()
         network.zero_grad(set_to_none=True)
-        out = network(batch.features, batch.coords, batch.offsets)
+        with mixed_precision(batch.features.device, precision):
+            out = network(batch.features, batch.coords, batch.offsets)
         generator = torch.Generator().manual_seed(0)
         objective.loss(out, batch, normaliser=None, generator=generator).backward()  # type: ignore[no-untyped-call]
 
     return step
 
 
-def inference(network: nn.Module, batch: Batch) -> Callable[[], Tensor]:
+def inference(network: nn.Module, batch: Batch, precision: Precision) -> Callable[[], Tensor]:
     """The forward pass of one batch, without gradients."""
 
     def run() -> Tensor:
         network.eval()
-        with torch.inference_mode():
+        with torch.inference_mode(), mixed_precision(batch.features.device, precision):
             out: Tensor = network(batch.features, batch.coords, batch.offsets)
         return out
 
@@ -85,7 +91,7 @@ def inference(network: nn.Module, batch: Batch) -> Callable[[], Tensor]:
 
 
 def graph_building(config: TrainConfig, data: TrainingData, batch: Batch) -> Callable[[], object]:
-    """The nearest neighbours in (η, φ) that the system needs before it runs."""
+    """The search of nearest neighbours in (η, φ) that the system needs before it runs."""
     periods = find_periods(data.coords[:2])
 
     def run() -> object:
@@ -95,19 +101,6 @@ def graph_building(config: TrainConfig, data: TrainingData, batch: Batch) -> Cal
     return run
 
 
-def choose_device() -> torch.device:
-    """Where costs are measured: the GPU where there is one, as the trainer chooses too."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def median_seconds(work: Callable[[], object], repeats: int) -> float:
+def median_seconds(work: Callable[[], object], repeats: int, device: torch.device) -> float:
     """Median wall time of `work` over repeats, after one that warms caches."""
-    work()
-    times = []
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        work()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - begun)
-    return statistics.median(times)
+    return time_in_turns({"work": work}, device, repeats=repeats)["work"]

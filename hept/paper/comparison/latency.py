@@ -1,9 +1,8 @@
-"""Where HEPT's time goes on one cloud: attention, the rest of the network, and loss with gradients."""
+"""Breakdown of HEPT's time on one cloud: attention, the rest of the network, and loss with gradients."""
 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +10,9 @@ import torch
 
 from hepdata.loader.batch import Batch
 from hept.attention.definition import HEPTAttention
+from hept.devices.choice import Precision
+from hept.devices.clock import read_clock
+from hept.devices.precision import mixed_precision
 from hept.model.network import Network
 from hept.objectives.objective import Objective
 from hept.paper.comparison.cost import draw_network
@@ -20,29 +22,34 @@ from hept.settings.fields import TrainConfig
 
 
 def measure_latency(config: TrainConfig, data: TrainingData, batch: Batch, repeats: int) -> Result:
-    """Milliseconds of each part, medians over repeats after one to warm up."""
+    """Milliseconds of each part, medians over repeats after one warm-up."""
     network, objective = draw_network(config, data)
     network.to(batch.features.device)
-    runs = [_one_run(network, objective, batch) for _ in range(repeats + 1)][1:]
+    runs = [_one_run(network, objective, batch, config.precision) for _ in range(repeats + 1)][1:]
     return {name: 1000 * statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
-def _one_run(network: Network, objective: Objective, batch: Batch) -> Result:
+def _one_run(network: Network, objective: Objective, batch: Batch, precision: Precision) -> Result:
+    device = batch.features.device
     network.eval()
-    with torch.inference_mode(), _time_attention(network) as attention:
-        begun = time.perf_counter()
+    with (
+        torch.inference_mode(),
+        mixed_precision(device, precision),
+        _time_attention(network, device) as attention,
+    ):
+        begun = read_clock(device)
         network(batch.features, batch.coords, batch.offsets)
-        total = time.perf_counter() - begun
+        total = read_clock(device) - begun
     result = {"test_attention": attention[0], "test_other": total - attention[0]}
     network.train()
     network.zero_grad(set_to_none=True)
-    with _time_attention(network) as attention:
-        begun = time.perf_counter()
+    with mixed_precision(device, precision), _time_attention(network, device) as attention:
+        begun = read_clock(device)
         out = network(batch.features, batch.coords, batch.offsets)
-        forward = time.perf_counter() - begun
+        forward = read_clock(device) - begun
     loss = objective.loss(out, batch, normaliser=None, generator=torch.Generator().manual_seed(0))
     loss.backward()  # type: ignore[no-untyped-call]
-    total = time.perf_counter() - begun
+    total = read_clock(device) - begun
     return result | {
         "train_loss_backward": total - forward,
         "train_attention": attention[0],
@@ -51,15 +58,15 @@ def _one_run(network: Network, objective: Objective, batch: Batch) -> Result:
 
 
 @contextmanager
-def _time_attention(network: Network) -> Iterator[list[float]]:
+def _time_attention(network: Network, device: torch.device) -> Iterator[list[float]]:
     """A list whose one number grows by the seconds spent in attention."""
     spent, begun = [0.0], [0.0]
 
     def start(*_: object) -> None:
-        begun[0] = time.perf_counter()
+        begun[0] = read_clock(device)
 
     def stop(*_: object) -> None:
-        spent[0] += time.perf_counter() - begun[0]
+        spent[0] += read_clock(device) - begun[0]
 
     handles = []
     for module in network.modules():

@@ -1,4 +1,4 @@
-"""How much memory a piece of work takes at its peak, beyond what was there before."""
+"""Peak memory of a function call, relative to the memory before it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS_BETWEEN_LOOKS = 0.001
 
 
 def peak_gigabytes(work: Callable[[], object], device: torch.device) -> float:
-    """Run `work`; NaN where the system does not say (neither Linux nor CUDA)."""
+    """Run `work` and return its peak memory; NaN if it cannot be measured (neither Linux nor CUDA)."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -48,7 +48,7 @@ def peak_gigabytes(work: Callable[[], object], device: torch.device) -> float:
 
 
 def available_gigabytes() -> float:
-    """Memory that the system could still give; infinite where it does not say."""
+    """Available memory of the system; infinite if unknown."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -60,7 +60,7 @@ def available_gigabytes() -> float:
 
 
 def _give_back() -> None:
-    """Return freed memory to the system: what lies idle in the allocator would hide what the work takes."""
+    """Return freed memory to the system: memory reused by the allocator would not be counted."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError):

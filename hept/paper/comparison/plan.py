@@ -1,4 +1,4 @@
-"""What a comparison consists of: names and a budget enter, trainings with their settings leave."""
+"""The plan of a comparison: names and a budget enter, trainings with their settings leave."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hept.settings.fields import TrainConfig
 
 TABLES = ("accuracy", "time", "memory", "ablation", "sensitivity", "latency", "scaling")
 GRID_TABLES = (1, 3, 5)
-# Block sizes of table 5 as parts of the preset's own, which the paper has at 100.
+# Block sizes of table 5, relative to the preset's block size (100 in the paper).
 GRID_BLOCKS = (0.5, 1.0, 1.5)
 PAPER_MODELS = tuple(
     system.name
@@ -26,7 +26,7 @@ ABLATIONS = (*(system.name for system in CATALOG if system.family == "ablation")
 
 @dataclass(frozen=True)
 class Budget:
-    """How long each model is trained: so many epochs, or so many minutes, or as the preset says."""
+    """Training budget of each model: a number of epochs or minutes; by default that of the preset."""
 
     epochs: int | None = None
     minutes: float | None = None
@@ -40,16 +40,16 @@ class Trial:
     config: TrainConfig
 
     def fingerprint(self, dataset: str) -> str:
-        """Changes with the dataset or any setting: what a stored result must agree with."""
+        """A hash of dataset and settings, by which stored results are found."""
         content = json.dumps([dataset, self.key, self.config.model_dump()], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
 def parse_budget(text: str | None) -> Budget:
-    """`20epochs`, `90s`, `5min` or `2h`, for each model; None keeps what the preset says.
+    """Parse `20epochs`, `90s`, `5min` or `2h`, for each model; None keeps the budget of the preset.
 
     Raises:
-        InputError: Not of that form, or zero.
+        InputError: Another format, or zero.
     """
     if text is None:
         return Budget()
@@ -63,7 +63,7 @@ def parse_budget(text: str | None) -> Budget:
     raise InputError(
         "`budget`",
         found=repr(text),
-        expected="epochs or time for each model, as 20epochs, 90s, 5min or 2h",
+        expected="epochs or time for each model, such as 20epochs, 90s, 5min or 2h",
         remedy="write for instance `budget='5min'`",
     )
 
@@ -105,7 +105,7 @@ def choose_tables(text: str) -> tuple[str, ...]:
 
 
 def plan_trial(base: TrainConfig, key: str, budget: Budget, **model: str | int) -> Trial:
-    """A training with the settings of `base`, but for those of the model that are given, and the budget."""
+    """A training with the settings of `base`, changed by the given settings of the model and the budget."""
     settings = base.model_dump()
     settings["model"] |= model
     if budget.epochs is not None:
@@ -121,7 +121,7 @@ def plan_accuracy(base: TrainConfig, budget: Budget, models: Sequence[str]) -> l
 
 
 def plan_sensitivity(base: TrainConfig, budget: Budget) -> dict[tuple[int, int], Trial]:
-    """HEPT with 1, 3 and 5 tables, and half, one and one and a half of the preset's block size."""
+    """HEPT with 1, 3 and 5 tables, and block sizes of 0.5, 1 and 1.5 times the preset's."""
     grid = {}
     for n_tables in GRID_TABLES:
         for part in GRID_BLOCKS:

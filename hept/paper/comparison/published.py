@@ -10,7 +10,7 @@ from typing import Literal
 
 PaperSet = Literal["Tracking-6k", "Tracking-60k", "Pileup-10k"]
 PAPER_SETS: tuple[PaperSet, ...] = ("Tracking-6k", "Tracking-60k", "Pileup-10k")
-# Points per cloud for which a dataset is comparable with each set of the paper: within a factor of about two.
+# Points per cloud for which a dataset is comparable with a set of the paper: within about a factor of 2.
 COMPARABLE: dict[PaperSet, tuple[str, float, float]] = {
     "Tracking-6k": ("tracking", 3_000, 14_000),
     "Tracking-60k": ("tracking", 28_000, 120_000),
@@ -36,7 +36,7 @@ _ACCURACY: dict[str, tuple[float, float, float]] = {
     "flatformer-khept": (88.18, 85.06, 39.99),
     "hept": (92.66, 91.93, 40.39),
 }
-# Training, of which graph, and inference.
+# Training, graph construction within it, and inference.
 _TIME: dict[str, tuple[tuple[float, float | None, float], ...]] = {
     "reformer": ((355, None, 23.1), (2570, None, 251), (83.3, None, 23.4)),
     "smyrf": ((348, None, 8.7), (2343, None, 69.6), (58.6, None, 12.4)),
@@ -98,7 +98,7 @@ _LATENCY: dict[PaperSet, tuple[tuple[float, float], tuple[float, float, float]]]
 
 
 def find_comparable(task: str, points_per_cloud: float) -> PaperSet | None:
-    """The set of the paper that has the same task and about as many points per cloud."""
+    """The set of the paper with the same task and a similar number of points per cloud."""
     for name, (of_task, least, most) in COMPARABLE.items():
         if task == of_task and least <= points_per_cloud <= most:
             return name
@@ -106,7 +106,7 @@ def find_comparable(task: str, points_per_cloud: float) -> PaperSet | None:
 
 
 def nearest_set(task: str, points_per_cloud: float) -> PaperSet | None:
-    """The set of the paper whose argument applies, comparable or not; None for a task that it has not."""
+    """The set of the paper with the same task and the closest size; None for a task not in the paper."""
     distances = {
         name: abs(math.log(max(points_per_cloud, 1) ** 2 / (least * most)))
         for name, (of_task, least, most) in COMPARABLE.items()

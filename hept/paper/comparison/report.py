@@ -1,4 +1,4 @@
-"""Tables and figures as files: Markdown for people, CSV for programs, PNG for slides."""
+"""Tables and figures as files: Markdown to read, CSV for programs, PNG for slides."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write_report(findings: Findings, tables: Sequence[ResultTable], out: Path) -
 
 
 def to_markdown(tables: Sequence[ResultTable]) -> str:
-    """All tables, one under the other."""
+    """All tables in one document."""
     parts = ["# Comparison"]
     for table in tables:
         lines = [f"## {table.title}", ""]
@@ -55,7 +55,7 @@ def to_markdown(tables: Sequence[ResultTable]) -> str:
 
 
 def format_cell(cell: Cell) -> str:
-    """A number with as many digits as it deserves, a dash for nothing."""
+    """A number with its significant digits, or a dash for a missing value."""
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return "–"
     if isinstance(cell, float):
@@ -64,7 +64,7 @@ def format_cell(cell: Cell) -> str:
 
 
 def write_csv(table: ResultTable, path: Path) -> Path:
-    """The table with all digits; nothing is an empty cell."""
+    """Write the table with all digits; missing values are empty cells."""
     with disk_errors(path), path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(table.header)
@@ -73,7 +73,7 @@ def write_csv(table: ResultTable, path: Path) -> Path:
 
 
 def draw_table(table: ResultTable) -> Figure:
-    """The table as a picture, each column as wide as its longest cell."""
+    """Draw the table as a picture, each column as wide as its longest cell."""
     cells = [list(table.header), *([format_cell(cell) for cell in row] for row in table.rows)]
     widths = [max(len(row[column]) for row in cells) + 2 for column in range(len(table.header))]
     inches = max(0.085 * sum(widths), 0.09 * len(table.title), 4.0)
@@ -102,7 +102,7 @@ def draw_table(table: ResultTable) -> Figure:
 
 
 def draw_accuracy(findings: Findings, tables: Sequence[ResultTable]) -> Figure:
-    """Scores as bars, published ones as marks."""
+    """Draw scores as bars, published scores as markers."""
     names = [name for name in findings.settings.models if name in findings.accuracy]
     names += [name for name in findings.accuracy if name not in names]
     figure, (panel,) = new_figure(panel_size=(7.0, 1.2 + 0.28 * len(names)))
@@ -112,9 +112,7 @@ def draw_accuracy(findings: Findings, tables: Sequence[ResultTable]) -> Figure:
     labels = [find_system(name).label for name in names]
     published = {str(row[0]): row[2] for table in tables if table.name == "accuracy" for row in table.rows}
     marks = [
-        (value, place)
-        for place, label in enumerate(labels)
-        if isinstance(value := published.get(label), float)
+        (value, row) for row, label in enumerate(labels) if isinstance(value := published.get(label), float)
     ]
     if marks:
         panel.plot(*zip(*marks, strict=True), "D", color=INK, markersize=5, label="paper")
@@ -127,7 +125,7 @@ def draw_accuracy(findings: Findings, tables: Sequence[ResultTable]) -> Figure:
 
 
 def draw_scaling(findings: Findings) -> Figure:
-    """Time and memory of inference and training against the number of points, as in the paper's figure."""
+    """Draw time and memory of inference and training against the number of points (paper, Fig. 5)."""
     figure, panels = new_figure(4, panel_size=(4.2, 3.6))
     what = [
         ("test_ms", "inference, ms"),
@@ -144,7 +142,7 @@ def draw_scaling(findings: Findings) -> Figure:
 
 def _draw_curves(panel: Axes, findings: Findings, key: str) -> None:
     for (name, curve), color in zip(findings.scaling.items(), COLORS, strict=False):
-        # Memory below a page grows by nothing, which has no place on a logarithmic axis.
+        # A growth below one memory page is measured as 0, which a logarithmic axis cannot show.
         shown = [(found["points"], found[key]) for found in curve if found[key] > 0]
         panel.plot(
             [points for points, _ in shown],

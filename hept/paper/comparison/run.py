@@ -1,4 +1,4 @@
-"""The whole comparison: every measurement is made once, kept, and not made again by the same command."""
+"""The whole comparison: every measurement is stored and not repeated by the same command."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
 from hepdata.schema import Target
+from hept.devices.choice import choose_device
 from hept.model.dataset_checks import check_split
 from hept.objectives.objective import Objective, make_objective
 from hept.paper.comparison.accuracy import Interrupted, score_trial
-from hept.paper.comparison.cost import choose_device, measure_cost
+from hept.paper.comparison.cost import measure_cost
 from hept.paper.comparison.latency import measure_latency
 from hept.paper.comparison.plan import ABLATIONS, Budget, Trial, plan_accuracy, plan_sensitivity, plan_trial
 from hept.paper.comparison.scaling import SCALING_MODELS, ScalingLimits, list_sizes, may_go_on, measure_size
@@ -30,11 +31,12 @@ class ComparisonSettings:
     """What to compare.
 
     Attributes:
-        models: Names of the catalog.
-        tables: Which tables to make.
-        budget: Of each training.
-        repeats: Of each timing.
-        limits: Of the scaling figure.
+        models: Names of systems in the catalog.
+        tables: Names of the tables to make.
+        budget: Budget of each training.
+        repeats: Repetitions of each timing.
+        limits: Limits of the scaling figure.
+        device: Device on which systems are trained, timed and scored, see `hept.devices.choice`.
     """
 
     models: tuple[str, ...]
@@ -42,25 +44,26 @@ class ComparisonSettings:
     budget: Budget
     repeats: int = 5
     limits: ScalingLimits = field(default_factory=ScalingLimits)
+    device: str = "auto"
 
 
 @dataclass
 class Findings:
-    """What was found.
+    """Results of a comparison.
 
     Attributes:
-        task: Of the dataset.
-        target: Of the dataset: what was learned.
-        source: Where the dataset is.
-        points_per_cloud: Mean of the dataset.
-        settings: What was asked for.
+        task: Task of the dataset.
+        target: Training target of the dataset.
+        source: Location of the dataset.
+        points_per_cloud: Mean number of points per cloud of the dataset.
+        settings: Settings of the comparison.
         accuracy: Test scores by system.
         cost: Time, operations and memory by system.
         grid: Test scores and cost of HEPT by (tables, block size).
         latency: Milliseconds of HEPT's parts.
         scaling: Cost by system and size.
-        failed: What could not be measured, and why.
-        is_stopped: Whether the user stopped it before the end.
+        failed: Reasons of failure by system.
+        is_stopped: Whether the user stopped the comparison before the end.
     """
 
     task: str
@@ -78,7 +81,7 @@ class Findings:
 
     @property
     def objective(self) -> Objective:
-        """What the systems were trained for."""
+        """The objective of the trainings."""
         return make_objective(self.target, LossConfig())
 
     @property
@@ -88,7 +91,7 @@ class Findings:
 
     @property
     def metric_label(self) -> str:
-        """What tables and figures call it."""
+        """Label of the metric in tables and figures."""
         return f"{self.objective.metric_label}, %"
 
 
@@ -101,15 +104,15 @@ def run_comparison(
     progress: Progress,
     announce: Callable[[str], None],
 ) -> Findings:
-    """Train or load every system, measure it, and gather the numbers.
+    """Train or load every system, measure it, and collect the numbers.
 
     Args:
-        dataset: On which to compare.
+        dataset: The dataset.
         base: Settings that all systems share.
         settings: What to compare.
-        out: Folder of runs and results; found again, they are used and not made again.
+        out: Folder of runs and results; existing ones are reused.
         progress: Listener of each training.
-        announce: Told a line about every measurement.
+        announce: Gets one line about every measurement.
 
     Raises:
         InputError: The dataset does not fit the settings, or a split is empty.
@@ -153,7 +156,7 @@ class _Comparison:
     findings: Findings
 
     def run(self) -> None:
-        """Cheap measurements first: a stopped comparison then has something of every table."""
+        """Run cheap measurements first, so that a stopped comparison has results for most tables."""
         tables, models = self.settings.tables, self.settings.models
         plan = {trial.key: trial for trial in plan_accuracy(self.base, self.settings.budget, models)}
         if "time" in tables or "memory" in tables:
@@ -171,8 +174,8 @@ class _Comparison:
                 {trial.key: trial for trial in plan_accuracy(self.base, self.settings.budget, ABLATIONS)}
             )
         if "sensitivity" in tables:
-            for place, trial in plan_sensitivity(self.base, self.settings.budget).items():
-                self.findings.grid[place] = (self._score(trial), self._cost(trial))
+            for sizes, trial in plan_sensitivity(self.base, self.settings.budget).items():
+                self.findings.grid[sizes] = (self._score(trial), self._cost(trial))
 
     def _score_all(self, plan: dict[str, Trial]) -> None:
         for name, trial in plan.items():
@@ -188,9 +191,9 @@ class _Comparison:
         self.announce(f"training {trial.key}")
         try:
             run = self.out / "runs" / f"{trial.key}-{fingerprint}"
-            found = score_trial(trial, self.dataset, run, self.progress)
+            found = score_trial(trial, self.dataset, run, self.settings.device, self.progress)
         except JobError as error:
-            # One diverged system must not take the others with it; it is tried again by the next call.
+            # A diverged system must not stop the others; the next call tries it again.
             self.findings.failed[trial.key] = str(error)
             self.announce(f"{trial.key} failed: {error}")
             return None
@@ -227,11 +230,15 @@ class _Comparison:
                     if not may_go_on(curve[-1] if curve else None, self.settings.limits):
                         self.announce(f"scaling {name}: ends before {n_points:,} points (time or memory)")
                         break
-                    found = measure_size(name, n_points)
+                    found = measure_size(name, n_points, self._device)
                     self.store.put("scaling", f"{name}-{n_points}", self._machine(), found)
                     self.announce(f"scaling {name}, {n_points:,} points: {found['test_ms']:.0f} ms")
                 curve.append(found)
             self.findings.scaling[name] = curve
+
+    @property
+    def _device(self) -> torch.device:
+        return choose_device(self.settings.device)
 
     def _batch(self) -> Batch:
         """The first cloud of the test split."""
@@ -241,8 +248,8 @@ class _Comparison:
             coords=self.data.coords,
             pairs=self.findings.objective.needs_pairs,
         )
-        return next(iter(loader)).to(choose_device())
+        return next(iter(loader)).to(self._device)
 
     def _machine(self) -> str:
-        """What timings depend on: they are made again on another device, with other threads or torch."""
-        return f"{choose_device()}-{torch.get_num_threads()}threads-torch{torch.__version__}"
+        """Key of timings: they are repeated on another device, with other threads or another torch."""
+        return f"{self._device}-{torch.get_num_threads()}threads-torch{torch.__version__}"

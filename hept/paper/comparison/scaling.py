@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hepdata.schema import PILEUP
 from hept.model.build import find_periods
-from hept.paper.comparison.cost import choose_device, median_seconds
+from hept.paper.comparison.cost import median_seconds
 from hept.paper.comparison.memory import available_gigabytes, peak_gigabytes
 from hept.paper.comparison.store import Result
 from hept.paper.systems.frame import Frame
@@ -28,7 +28,7 @@ PILEUP_FRAME = Frame(
     class_feature=len(PILEUP.features) - 1,
     periods=find_periods(PILEUP.coordinates),
 )
-# Twice the points take about twice the memory; with a margin, as graphs and buffers grow in steps.
+# Expected growth of memory for twice the points: 2 plus a margin, since graphs and buffers grow in steps.
 GROWTH = 2.5
 
 
@@ -37,9 +37,9 @@ class ScalingLimits:
     """When a curve ends.
 
     Attributes:
-        max_points: The largest cloud.
-        max_seconds: No larger cloud is tried after a training step took longer.
-        memory_share: Nor where the next step would need more than this part of the memory left.
+        max_points: Size of the largest cloud.
+        max_seconds: The curve ends after a training step that took longer.
+        memory_share: The curve ends if the next step would need more than this fraction of the free memory.
     """
 
     max_points: int = 2**18
@@ -53,7 +53,7 @@ def list_sizes(max_points: int) -> list[int]:
 
 
 def may_go_on(last: Result | None, limits: ScalingLimits) -> bool:
-    """Whether a cloud of twice the points can be tried after the last one."""
+    """Whether a cloud with twice the points of the last one can be tried."""
     if last is None:
         return True
     if last["train_ms"] > 1000 * limits.max_seconds:
@@ -62,19 +62,18 @@ def may_go_on(last: Result | None, limits: ScalingLimits) -> bool:
     return math.isnan(needed) or needed < limits.memory_share * available_gigabytes()
 
 
-def measure_size(name: str, n_points: int, seed: int = 0) -> Result:
+def measure_size(name: str, n_points: int, device: torch.device, seed: int = 0) -> Result:
     """Time and memory of one system on one random cloud."""
     torch.manual_seed(seed)
-    device = choose_device()
     model = build_model(name, PILEUP_FRAME).to(device)
     inputs = [tensor.to(device) for tensor in draw_cloud(n_points, seed)]
     repeats = 3 if n_points < 2**14 else 1
     train, infer = _train(model, inputs), _infer(model, inputs)
     return {
         "points": float(n_points),
-        "test_ms": 1000 * median_seconds(infer, repeats),
+        "test_ms": 1000 * median_seconds(infer, repeats, device),
         "test_gb": peak_gigabytes(infer, device),
-        "train_ms": 1000 * median_seconds(train, repeats),
+        "train_ms": 1000 * median_seconds(train, repeats, device),
         "train_gb": peak_gigabytes(train, device),
     }
 

@@ -1,4 +1,4 @@
-"""Results on disk: each measurement is a small file, so that a stopped comparison goes on where it was."""
+"""Results on disk: each measurement is a small file, so that a stopped comparison can continue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ResultStore:
         self.path = path
 
     def get(self, kind: str, key: str, fingerprint: str) -> Result | None:
-        """The result of a measurement with these settings, where there is one that can be read."""
+        """The stored result of a measurement with these settings; None if missing or unreadable."""
         try:
             content = json.loads(self._file(kind, key, fingerprint).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -29,7 +29,7 @@ class ResultStore:
         return dict(content)
 
     def put(self, kind: str, key: str, fingerprint: str, result: Result) -> None:
-        """Keep a result; the file is whole or absent.
+        """Store a result atomically.
 
         Raises:
             JobError: No space, or no permission.

@@ -1,4 +1,4 @@
-"""The paper's tables, filled with what was found, published numbers beside it where they can be compared."""
+"""The paper's tables with measured numbers, next to published ones where they are comparable."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ResultTable:
     """A table to print, save and draw.
 
     Attributes:
-        name: Of its files.
-        title: Above it.
+        name: Name of its files.
+        title: Title above the table.
         header: Names of columns.
-        rows: Cells; None where there is nothing.
-        notes: Below it.
+        rows: Cells; None for missing values.
+        notes: Notes below the table.
     """
 
     name: str
@@ -41,7 +41,7 @@ class ResultTable:
 
 
 def make_tables(findings: Findings) -> list[ResultTable]:
-    """All tables that were asked for."""
+    """All requested tables."""
     makers = {
         "accuracy": tabulate_accuracy,
         "time": tabulate_time,
@@ -90,9 +90,12 @@ def tabulate_time(findings: Findings) -> ResultTable:
     return ResultTable(
         "time",
         f"Table 2. Time per cloud of {points:,.0f} points, ms",
-        ["system", "train", "test", "of it graph", "paper: train", "paper: graph", "paper: test"],
+        ["system", "train", "test", "graph (in both)", "paper: train", "paper: graph", "paper: test"],
         rows,
-        ["Graphs of the input are built in both; DGCNN and GravNet build theirs inside, from features."],
+        [
+            "Train and test include the graph of the input; DGCNN and GravNet build graphs of features "
+            "inside the network."
+        ],
     )
 
 
@@ -118,9 +121,9 @@ def tabulate_memory(findings: Findings) -> ResultTable:
         ],
         rows,
         [
-            "GFLOPs are multiply-adds of matrix products in one forward pass, as the paper counts them: sums "
-            "over neighbours are none, the distances by which DGCNN finds its neighbours are some. Memory is "
-            "what the process grew by at its peak."
+            "GFLOPs are multiply-adds of matrix products in one forward pass, as in the paper: sums over "
+            "neighbours do not count, the distances of DGCNN's neighbour search do. Memory is the peak "
+            "growth of the process."
         ],
     )
 
@@ -209,12 +212,12 @@ def _notes(findings: Findings) -> Iterator[str]:
     if paper is None:
         yield (
             f"Clouds of {findings.points_per_cloud:,.0f} points are not comparable with any set of the paper "
-            "(6.8k and 56.7k hits, 10.3k particles); only the order of systems can be."
+            "(6.8k and 56.7k hits, 10.3k particles); only the order of systems can be compared."
         )
     for key, reason in findings.failed.items():
         yield f"{key} failed: {reason}"
     if findings.is_stopped:
-        yield "Stopped before the end; the same command goes on."
+        yield "Stopped before the end; the same command continues."
 
 
 def _share(part: float | None, parts: list[float | None]) -> float | None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from hept.attention.kernels.operands import Blocks
 from hept.attention.kernels.plain import gather_slots, return_to_points
 
-# Stands for log 0: an empty slot must weigh nothing, yet differences of two infinities must not arise.
+# Finite replacement of log 0 for empty slots: the difference of two infinities would be NaN.
 NOTHING = -1e30
 
 
@@ -31,10 +31,10 @@ def attend_in_blocks(
         value: (H, N, V).
         query_order: (H, N) order of the queries.
         key_order: (H, N) order of the keys.
-        blocks: Cut of the sorted axis.
+        blocks: Partition of the sorted axis.
 
     Returns:
-        (H, N, V) normalised outputs, and (H, N) the logarithm of what they were divided by.
+        (H, N, V) normalised outputs, and (H, N) the logarithms of their normalisations.
     """
     q, k, v = (
         gather_slots(rows, order, blocks)
@@ -47,6 +47,6 @@ def attend_in_blocks(
 
 
 def combine(outputs: list[Tensor], totals: list[Tensor]) -> Tensor:
-    """Join normalised outputs by what each was divided by: one sum over all, one normalisation."""
+    """Combine normalised outputs, given log normalisations, into one sum with one normalisation."""
     weight = torch.stack(totals).softmax(0)  # (C, H, N)
     return (weight[..., None] * torch.stack(outputs)).sum(0)

@@ -1,6 +1,6 @@
-"""The table of all systems: what users call them, what the paper calls them, and which function makes them.
+"""The table of all systems: name in settings, label in the paper, and the function that makes each.
 
-A new system is a file in this folder with such a function, and a line here. Importing this needs no torch.
+A new system is a file in this folder with such a function, and a line here. This module imports no torch.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class System:
     """One line of the catalog.
 
     Attributes:
-        name: What `model` is set to.
-        label: What the paper's tables call it.
-        family: Which part of the tables it stands in.
-        summary: What it does, in a line.
-        source: File of this folder and its function, as "smyrf:make_smyrf". It makes the layers of a graph
-            network from the frame, and otherwise the attention from the frame and the free width.
+        name: Name in settings and on the command line.
+        label: Label in the paper's tables.
+        family: Section of the paper's tables.
+        summary: What it does, in one line.
+        source: File of this folder and its function, such as "smyrf:make_smyrf". For a graph network the
+            function makes layers from the frame, otherwise attention from the frame and the free width.
         options: Further arguments of this function.
         has_static_graph: Whether it needs a neighbour graph of the input, built before the network runs.
     """
@@ -53,7 +53,7 @@ CATALOG: tuple[System, ...] = (
            "performer:make_performer"),
     System("flt", "FLT", "transformer", "Performer with Fourier features of a relative position",
            "flt:make_flt"),
-    System("scatterbrain", "ScatterBrain", "transformer", "random features, made exact where hashing meets",
+    System("scatterbrain", "ScatterBrain", "transformer", "random features, exact inside hash blocks",
            "scatterbrain:make_scatterbrain"),
     System("pointtrans", "PointTrans", "transformer", "vector attention over nearest neighbours",
            "point_transformer:make_point_transformer", has_static_graph=True),
@@ -85,7 +85,7 @@ CATALOG: tuple[System, ...] = (
            "hept_variants:make_hept", {"and_coords": (), "n_hidden_codes": 2, "tied_qk": True}),
     System("exact", "Full attention", "baseline", "all pairs: the limit that the others approximate",
            "exact:make_exact"),
-    System("mlp", "MLP", "baseline", "every point by itself"),
+    System("mlp", "MLP", "baseline", "every point independently"),
 )
 # fmt: on
 
@@ -93,7 +93,7 @@ NAMES = tuple(system.name for system in CATALOG)
 
 
 def find_system(name: str) -> System:
-    """The line of a name.
+    """Find a system by name.
 
     Raises:
         InputError: There is no such system.

@@ -24,8 +24,8 @@ class EdgeConvLayer(nn.Module):
 
     Args:
         width: Width of the features.
-        graph: Gives neighbours in (η, φ); None finds them among the features that enter.
-        n_neighbors: Neighbours among the features.
+        graph: Provides neighbours in (η, φ); None finds neighbours in the space of the input features.
+        n_neighbors: Number of neighbours in the space of the features.
     """
 
     def __init__(self, width: int, graph: GraphMemory | None, n_neighbors: int = 64) -> None:
@@ -52,6 +52,6 @@ class EdgeConvLayer(nn.Module):
 
 
 def make_dgcnn(frame: Frame) -> GraphLayerFactory:
-    """Layers of which the first uses a graph of the coordinates, and the others graphs of their features."""
+    """Layers: the first uses a graph of the coordinates, the others graphs of their input features."""
     graphs = itertools.chain([GraphMemory(frame.n_neighbors, frame.periods)], itertools.repeat(None))
     return lambda width: EdgeConvLayer(width, next(graphs), frame.n_neighbors)

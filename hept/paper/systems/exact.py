@@ -1,4 +1,4 @@
-"""Attention over all pairs of a cloud: quadratic, and the limit that every approximation must reach.
+"""Attention over all pairs of a cloud: quadratic, and the limit of every approximation.
 
 Axes: H heads, N points, D dimensions.
 """
@@ -43,7 +43,7 @@ def log_kernel(query: Tensor, key: Tensor, kernel: Kernel) -> Tensor:
     """Logarithm of the kernel, (…, Q, D) and (…, K, D) to (…, Q, K): q·k, or −½‖q − k‖²."""
     if kernel == "dot":
         return query @ key.mT
-    # q·k − ½q² − ½k² cancels in float32; around a middle and in float64 it is as good as the difference.
+    # q·k − ½q² − ½k² cancels in float32; relative to one key and in float64 it is as precise as q − k.
     middle = key[..., key.shape[-2] // 2, None, :].detach() if key.shape[-2] else key.new_zeros(())
     q, k = (query - middle).double(), (key - middle).double()
     logits = q @ k.mT - 0.5 * q.square().sum(-1)[..., None] - 0.5 * k.square().sum(-1)[..., None, :]
@@ -51,5 +51,5 @@ def log_kernel(query: Tensor, key: Tensor, kernel: Kernel) -> Tensor:
 
 
 def make_exact(frame: Frame, width: int) -> AttentionFactory:
-    """Attention over all pairs, in the frame of a comparison."""
+    """Make attention over all pairs with the sizes of a comparison."""
     return multi_head(frame, width, lambda dim, layer: ExactAttention())  # noqa: ARG005

@@ -1,7 +1,7 @@
 """FlatFormer (Liu et al. 2023): sort points by windows of the plane, cut into equal groups, attend in each.
 
-Layers alternate the axis along which windows follow each other, and every other pair of layers shifts the
-windows by half. The windows are those of the published adaptation: each axis divided equally into N parts.
+Layers alternate the axis along which windows are sorted first, and every other pair of layers shifts the
+windows by half. As in the published adaptation, each axis is divided into equal parts.
 
 Axes: H heads, N points, D dimensions.
 """
@@ -22,12 +22,12 @@ from hept.paper.systems.projections import Kernel, multi_head
 
 
 class FlatFormerAttention(nn.Module):
-    """Attention in groups of points that follow each other window by window.
+    """Attention in groups of consecutive points, sorted by window.
 
     Args:
-        block_size: Points of a group.
-        layer: Index of the layer, which gives axis and shift.
-        n_windows: Parts of each axis; None takes 0.4 √n of the cloud (31 at 6,000 points, 40 at 10,000).
+        block_size: Points per group.
+        layer: Index of the layer, which sets axis and shift.
+        n_windows: Windows per axis; None: 0.4 √n for a cloud of n points (31 at 6,000 points, 40 at 10,000).
         kernel: `dot` or `gauss`.
     """
 
@@ -49,19 +49,19 @@ class FlatFormerAttention(nn.Module):
         return attend_in_blocks(query, key, value, order, order, blocks)[0]
 
     def sort(self, coords: Tensor, clouds: Clouds) -> Tensor:
-        """(N,) order by cloud, window along the axis, window across it, place along the axis."""
+        """(N,) order by cloud, window along the axis, window across it, coordinate along the axis."""
         plane = coords[:, :2].float()
         low, high = _extent(plane, clouds)
         parts = self._count_windows(clouds).to(plane.dtype)[:, None]
-        place = (plane - low) / (high - low).clamp(min=1e-12) * parts + self.shift
-        window = place.floor().long().clamp(min=0)
+        scaled = (plane - low) / (high - low).clamp(min=1e-12) * parts + self.shift
+        window = scaled.floor().long().clamp(min=0)
         n_codes = int(parts.max()) + 2 if len(parts) else 2
         along, across = window[:, self.axis], window[:, 1 - self.axis]
         code = (clouds.index * n_codes + along) * n_codes + across
         return sort_by(code, plane[:, self.axis].contiguous(), n_codes=clouds.n_clouds * n_codes**2)
 
     def _count_windows(self, clouds: Clouds) -> Tensor:
-        """(N,) windows of each axis in the point's cloud."""
+        """(N,) number of windows per axis in the point's cloud."""
         if self.n_windows is not None:
             return torch.full_like(clouds.index, self.n_windows)
         return (0.4 * clouds.sizes.float().sqrt()).round().clamp(min=1).long()[clouds.index]
@@ -75,7 +75,7 @@ def _extent(plane: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
 
 
 def make_flatformer(frame: Frame, width: int, kernel: Kernel = "dot") -> AttentionFactory:
-    """FlatFormer in the frame of a comparison, with groups of 300 for blocks of 100 in three tables."""
+    """Make FlatFormer with the sizes of a comparison: groups of 300 for blocks of 100 in three tables."""
     return multi_head(
         frame,
         width,

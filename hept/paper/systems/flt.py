@@ -2,9 +2,9 @@
 
     kernel = exp(q·k + ω exp(−‖ρ_u − ρ_w‖² / σ²))
 
-The positional term is an inner product of Fourier features of the coordinates, ω and σ are learned for
-every head; appended to queries and keys, the whole is exp of one inner product again, which the Performer
-approximates.
+The positional term is an inner product of Fourier features of the coordinates; ω and σ are learned for every
+head. With these features appended to queries and keys, the kernel is again exp of one inner product, which
+the Performer approximates.
 
 Axes: H heads, N points, D dimensions, P positional features, M random features.
 """
@@ -33,7 +33,7 @@ class FLTAttention(nn.Module):
         coords_dim: Coordinates of a point.
         n_random: Random features of the attention M.
         n_positional: Fourier features of the positional term P, even.
-        periods: Period by coordinate for those that are angles.
+        periods: Periods of the coordinates that are angles, by column.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class FLTAttention(nn.Module):
 
 
 def make_flt(frame: Frame, width: int) -> AttentionFactory:
-    """FLT in the frame of a comparison, with 150 random features for blocks of 100."""
+    """Make FLT with the sizes of a comparison: 150 random features for blocks of 100."""
     return multi_head(
         frame,
         width,

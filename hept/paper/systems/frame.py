@@ -1,4 +1,4 @@
-"""The sizes that all systems of a comparison share."""
+"""Sizes that all systems of a comparison share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal
 from torch import nn
 
 from hept.attention.definition import Kernel
+from hept.attention.kernels import Backend
 
 # Makes the attention of a block from (hidden_dim, coords_dim).
 AttentionFactory = Callable[[int, int], nn.Module]
@@ -16,7 +17,7 @@ AttentionFactory = Callable[[int, int], nn.Module]
 
 @dataclass(frozen=True)
 class Frame:
-    """What all systems of a comparison share.
+    """Sizes and inputs that all systems of a comparison share.
 
     Attributes:
         n_features: Columns of `features`, the class column included.
@@ -24,20 +25,21 @@ class Frame:
         out_dim: Columns of the output.
         n_layers: Layers.
         hidden_dim: Width of the point features of transformers, and of each head.
-        ff_dim: Width of transformers between the two layers of a feed-forward; `hidden_dim` if not said.
+        ff_dim: Width between the two layers of transformers' feed-forward networks; None: `hidden_dim`.
         n_heads: Attention heads.
-        block_size: Points of an attention block; sets the number of random features and samples too.
+        block_size: Points per attention block; also sets the numbers of random features and samples.
         n_tables: Hash tables.
         n_regions: Product of the AND bucket numbers of HEPT.
-        n_neighbors: Neighbours of a graph.
+        n_neighbors: Neighbours of each point in graphs.
         head: "embedding" or "classification".
         n_classes: Classes of the embedded feature, 0 for none.
         class_feature: Column of `features` that holds the class.
-        dropout: Probability of dropping in training.
-        periods: Period by coordinate for those that are angles.
-        kernel: Of HEPT itself.
-        tied_qk: Whether HEPT's own queries are its keys.
-        encode_place: Whether HEPT's coordinates enter its point features too; see `HEPT`.
+        dropout: Dropout probability in training.
+        periods: Periods of the coordinates that are angles, by column.
+        kernel: Kernel of HEPT.
+        tied_qk: Whether HEPT's queries and keys share one projection.
+        encode_place: Whether HEPT adds coordinates to its point features; see `HEPT`.
+        backend: Kernel by which HEPT's attention is computed.
     """
 
     n_features: int
@@ -59,3 +61,4 @@ class Frame:
     kernel: Kernel = "gaussian"
     tied_qk: bool = False
     encode_place: bool | None = None
+    backend: Backend = "auto"

@@ -1,6 +1,6 @@
 """GCN (Kipf & Welling 2016) on the graph of nearest neighbours in (η, φ).
 
-    out_u = Σ_{w ∈ N(u) ∪ {u}} W x_w / √(d_u d_w) + b,  d the number of neighbours and oneself
+    out_u = Σ_{w ∈ N(u) ∪ {u}} W x_w / √(d_u d_w) + b,  d = number of neighbours + 1
 
 Axes: N points, K neighbours.
 """

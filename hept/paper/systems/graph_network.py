@@ -1,4 +1,4 @@
-"""A graph network in the frame of HEPT: the same encoder, joined layers and head, other layers between.
+"""A graph network with HEPT's encoder, concatenation of layers and head, but other layers in between.
 
     h₀ = encode(x);  h_ℓ = h_{ℓ−1} + drop(relu(norm(layer_ℓ(h_{ℓ−1}))));  out = head([h₀ ‖ … ‖ h_L])
 
@@ -16,25 +16,25 @@ from torch import Tensor, nn
 from hept.attention.clouds import Clouds
 from hept.model.heads import ClassificationHead, EmbeddingHead
 
-# Any module that maps (x (N, width), coords (N, D), clouds) to (N, width).
+# Makes a layer from its width: a module that maps (x (N, width), coords (N, D), clouds) to (N, width).
 GraphLayerFactory = Callable[[int], nn.Module]
 
 
 class GraphNetwork(nn.Module):
-    """Layers on neighbour graphs, after an encoder and before a head.
+    """Encoder, layers on neighbour graphs, head.
 
     Args:
         n_features: Columns of `features`, the class column included.
         out_dim: Columns of the output.
         make_layer: Makes a layer from its width.
-        width: Width of the point features; the knob that matches parameters.
+        width: Width of the point features; chosen to match the number of parameters.
         n_layers: Graph layers.
         head: "embedding" or "classification", as in HEPT.
-        embedding_dim: Width before the logits, where the head classifies.
+        embedding_dim: Width before the logits of a classification head.
         n_classes: Classes of the embedded feature, 0 for none.
         class_feature: Column of `features` that holds the class.
         class_dim: Width of the class embedding.
-        dropout: Probability of dropping in training.
+        dropout: Dropout probability in training.
     """
 
     def __init__(

@@ -40,9 +40,9 @@ class GravNetLayer(nn.Module):
 
     def forward(self, x: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:  # noqa: ARG002
         """(N, width) to (N, width)."""
-        place, sent = self.to_space(x), self.to_propagate(x)
-        found = find_neighbors(place, clouds, self.n_neighbors)
-        squared = (place[:, None] - place[found.index]).square().sum(-1)  # (N, K)
+        position, sent = self.to_space(x), self.to_propagate(x)
+        found = find_neighbors(position, clouds, self.n_neighbors)
+        squared = (position[:, None] - position[found.index]).square().sum(-1)  # (N, K)
         weight = (-10 * squared).exp() * found.is_real
         received = weight[..., None] * sent[found.index]  # (N, K, P)
         mean = received.sum(1) / found.is_real.sum(1).clamp(min=1)[:, None]
@@ -51,5 +51,5 @@ class GravNetLayer(nn.Module):
 
 
 def make_gravnet(frame: Frame) -> GraphLayerFactory:
-    """Layers that find neighbours in a space of their own."""
+    """Layers that find neighbours in a learned space."""
     return partial(GravNetLayer, n_neighbors=frame.n_neighbors)

@@ -1,4 +1,4 @@
-"""HEPT with parts of it taken out (paper, Table 3), and a positional encoding in place of its kernel."""
+"""HEPT with parts removed (paper, Table 3), and HEPT with a positional encoding instead of its kernel."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class PositionedAttention(nn.Module):
     Args:
         hidden_dim: Width of the features.
         coords_dim: Coordinates of a point.
-        attention: Makes the attention from the two.
-        width: Hidden width of the encoding; the knob that matches parameters.
-        periods: Period by coordinate for those that are angles.
+        attention: Makes the attention from (hidden_dim, coords_dim).
+        width: Hidden width of the encoding; chosen to match the number of parameters.
+        periods: Periods of the coordinates that are angles, by column.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ def make_hept(
     n_hidden_codes: int = 0,
     tied_qk: bool = False,
 ) -> AttentionFactory:
-    """HEPT's own attention, or one with parts of it taken out (paper, Table 3)."""
+    """Make HEPT's own attention, or a variant with parts removed (paper, Table 3)."""
     return partial(
         HEPTAttention,
         n_heads=frame.n_heads,
@@ -66,11 +66,12 @@ def make_hept(
         periods=frame.periods,
         kernel=kernel,
         tied_qk=tied_qk,
+        backend=frame.backend,
     )
 
 
 def make_hept_dot(frame: Frame, width: int) -> AttentionFactory:
-    """HEPT with the standard kernel exp(q·k) and a positional encoding."""
+    """Make HEPT with the standard kernel exp(q·k) and a positional encoding."""
     return partial(
         PositionedAttention, attention=make_hept(frame, kernel="dot"), width=width, periods=frame.periods
     )

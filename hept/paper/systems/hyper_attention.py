@@ -1,8 +1,8 @@
 """HyperAttention (Han et al. 2023): exact attention in blocks of a sorted hash, uniform samples for the rest.
 
-The signs of P random projections form a code; codes are ordered so that neighbours differ by one sign
-(Gray), queries and keys are sorted apart and cut into blocks. What lies outside a query's block is
-estimated by the same few keys of the cloud, each weighing (number of keys) / (number of samples).
+The signs of P random projections form a code; codes are sorted in Gray order, in which neighbours differ by
+one sign. Queries and keys are sorted separately and cut into blocks. Keys outside a query's block are
+estimated by a sample of the cloud's keys, each with weight (number of keys) / (number of samples).
 
 Axes: H heads, N points, D dimensions, M samples.
 """
@@ -29,9 +29,9 @@ class HyperAttention(nn.Module):
     Args:
         n_heads: Attention heads.
         dim: Dimensions of a query.
-        block_size: Points of a block.
+        block_size: Points per block.
         n_samples: Keys sampled from each cloud.
-        n_projections: Signs of a code.
+        n_projections: Signs per code.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class HyperAttention(nn.Module):
         super().__init__()
         self.block_size = block_size
         self.register_buffer("planes", torch.randn(n_heads, dim, n_projections))
-        # Where in a cloud the samples lie, as fractions of its length.
+        # Indices of the samples, as fractions of the cloud's size.
         self.register_buffer("fractions", torch.rand(n_samples))
 
     planes: Tensor
@@ -66,8 +66,8 @@ class HyperAttention(nn.Module):
         n_bits = self.planes.shape[-1]
         bits = (z @ self.planes.to(z.dtype) > 0).long()
         powers = 2 ** torch.arange(n_bits, device=z.device)
-        place = gray_rank((bits * powers).sum(-1), n_bits)
-        return torch.sort((clouds.index << n_bits) + place, dim=-1, stable=True).indices
+        rank = gray_rank((bits * powers).sum(-1), n_bits)
+        return torch.sort((clouds.index << n_bits) + rank, dim=-1, stable=True).indices
 
     def _attend_to_samples(
         self,
@@ -104,7 +104,7 @@ class HyperAttention(nn.Module):
 
 
 def gray_rank(code: Tensor, n_bits: int) -> Tensor:
-    """The place of a code in the sequence of Gray, in which neighbours differ by one bit."""
+    """The rank of a code in Gray order, in which neighbours differ by one bit."""
     rank = code
     for shift in (1, 2, 4, 8, 16):
         if shift < n_bits:
@@ -113,7 +113,7 @@ def gray_rank(code: Tensor, n_bits: int) -> Tensor:
 
 
 def make_hyper(frame: Frame, width: int) -> AttentionFactory:
-    """HyperAttention in the frame of a comparison, with 200 samples for blocks of 100."""
+    """Make HyperAttention with the sizes of a comparison: 200 samples for blocks of 100."""
     return multi_head(
         frame,
         width,

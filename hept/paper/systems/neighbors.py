@@ -15,18 +15,18 @@ from torch import Tensor
 
 from hept.attention.clouds import Clouds
 
-# A tree wins in few dimensions; in more, comparing all pairs in chunks does.
+# A tree is faster in few dimensions; comparing all pairs in chunks is faster in more.
 MAX_TREE_DIMENSIONS = 6
 CHUNK_DISTANCES = 20_000_000
 
 
 @dataclass(frozen=True)
 class Neighbors:
-    """The K nearest other points of each.
+    """The K nearest other points of each point.
 
     Attributes:
-        index: (N, K) int64 on the flat point axis; a point of its own where its cloud has too few.
-        is_real: (N, K) bool, False there.
+        index: (N, K) int64 on the flat point axis; padded with the point itself if its cloud has too few.
+        is_real: (N, K) bool, False for padding.
     """
 
     index: Tensor
@@ -36,13 +36,13 @@ class Neighbors:
 def find_neighbors(
     positions: Tensor, clouds: Clouds, n_neighbors: int, *, periods: Mapping[int, float] | None = None
 ) -> Neighbors:
-    """The nearest points of the same cloud, itself left out.
+    """Find the nearest other points of the same cloud.
 
     Args:
         positions: (N, D).
         clouds: Which points belong together.
-        n_neighbors: K.
-        periods: Period by column, for those that are angles.
+        n_neighbors: Neighbours per point, K.
+        periods: Periods of the columns that are angles.
 
     Raises:
         ValueError: `n_neighbors` is below one.
@@ -60,7 +60,7 @@ def find_neighbors(
 
 
 class GraphMemory:
-    """The graph of the clouds last seen: built once for all layers of one forward pass."""
+    """Caches the graph of the last clouds: it is built once for all layers of a forward pass."""
 
     def __init__(self, n_neighbors: int, periods: Mapping[int, float] | None = None) -> None:
         self.n_neighbors = n_neighbors
@@ -70,7 +70,7 @@ class GraphMemory:
 
     def of(self, coords: Tensor, clouds: Clouds) -> Neighbors:
         """The graph in (η, φ), the first two coordinates."""
-        # A forward pass makes its own `Clouds`: the same object means the same points.
+        # Each forward pass makes a new `Clouds`: the same object means the same points.
         if self._clouds is not clouds or self._graph is None:
             self._graph = find_neighbors(coords[:, :2], clouds, self.n_neighbors, periods=self.periods)
             self._clouds = clouds
@@ -87,8 +87,8 @@ def _in_cloud(positions: Tensor, n_neighbors: int, periods: Mapping[int, float])
         found = _by_tree(positions, k, periods)
     else:
         found = _by_distance(positions, k, periods)
-    # Of coinciding points any may come first: the point itself is struck out wherever it stands, or else
-    # the last.
+    # Coinciding points come in any order: remove the point itself wherever it is, or the last neighbour if it
+    # is missing.
     is_own = found == own
     is_own[:, -1] |= ~is_own.any(1)
     kept = found[~is_own].view(n, k)

@@ -18,7 +18,7 @@ from hept.attention.clouds import Clouds
 from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.projections import Kernel, multi_head
 
-# Added to every feature: a query whose features meet no key's would otherwise divide by zero.
+# Added to every feature, so that the normalisation is never zero.
 FEATURE_FLOOR = 1e-6
 
 
@@ -50,7 +50,7 @@ class PerformerAttention(nn.Module):
         """(H, N, D) twice and (H, N, V) to (H, N, V)."""
         log_q = log_features(query, self.directions, self.kernel)  # (H, N, M)
         log_k = log_features(key, self.directions, self.kernel)
-        # Factors of a query, and of all keys of a cloud, fall out of the ratio: they only prevent overflow.
+        # Factors per query and per cloud cancel in the ratio; they only prevent overflow.
         phi_q = (log_q - log_q.detach().amax(-1, keepdim=True)).exp() + FEATURE_FLOOR
         phi_k = (log_k - greatest_of_cloud(log_k.detach(), clouds)[..., None]).exp() + FEATURE_FLOOR
         summed, total = sum_over_keys(phi_q, phi_k, value, clouds)
@@ -58,10 +58,10 @@ class PerformerAttention(nn.Module):
 
 
 def draw_orthogonal(n_heads: int, n_random: int, dim: int) -> Tensor:
-    """(H, M, D) directions w, orthogonal in groups of D, each as long as a Gaussian vector."""
+    """(H, M, D) directions w, orthogonal in groups of D, with lengths of Gaussian vectors."""
     groups = -(-n_random // dim)
     square, upper = torch.linalg.qr(torch.randn(n_heads, groups, dim, dim))
-    # The factorisation prefers signs; with those of the diagonal put back, all directions are as likely.
+    # QR fixes signs; multiplying by the signs of the diagonal makes the distribution uniform.
     square = (square * upper.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]).mT
     length = torch.randn(n_heads, groups, dim, dim).norm(dim=-1, keepdim=True)
     directions: Tensor = (square * length).flatten(1, 2)[:, :n_random]
@@ -76,7 +76,7 @@ def log_features(x: Tensor, directions: Tensor, kernel: Kernel) -> Tensor:
 
 
 def greatest_of_cloud(log: Tensor, clouds: Clouds) -> Tensor:
-    """(H, N) the greatest entry of (H, N, M) in each point's cloud."""
+    """(H, N) the largest entry of (H, N, M) in each point's cloud."""
     per_point = log.amax(-1)
     most = per_point.new_full((log.shape[0], clouds.n_clouds), -torch.inf)
     most.scatter_reduce_(1, clouds.index.expand(per_point.shape), per_point, "amax")
@@ -95,7 +95,7 @@ def sum_over_keys(phi_q: Tensor, phi_k: Tensor, value: Tensor, clouds: Clouds) -
 
 
 def make_performer(frame: Frame, width: int, kernel: Kernel = "dot") -> AttentionFactory:
-    """Performer in the frame of a comparison, with 150 random features for blocks of 100."""
+    """Make Performer with the sizes of a comparison: 150 random features for blocks of 100."""
     return multi_head(
         frame,
         width,

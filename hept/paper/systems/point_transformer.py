@@ -2,8 +2,8 @@
 
     out_u = Σ_w softmax_w(W_d x_u − W_s x_w + δ_uw) ⊙ (W x_w + δ_uw),  δ_uw = θ(ρ_u − ρ_w), u among its w
 
-with a linear θ and a softmax for every channel. The original passes scores through a network of its own for
-every edge; the published comparison counts 2.9 GFLOPs, which leaves no room for one.
+with a linear θ and a softmax for every channel. The original applies another network to the scores of every
+edge; the 2.9 GFLOPs of the published comparison are too few for that.
 
 Axes: N points, K neighbours and the point itself, V channels.
 """
@@ -26,11 +26,11 @@ class PointTransformerAttention(nn.Module):
     """Vector attention on a graph.
 
     Args:
-        hidden_dim: Width of the features that enter and leave.
+        hidden_dim: Width of the input and output features.
         coords_dim: Coordinates of a point.
-        width: Channels V inside; the knob that matches parameters.
-        graph: Gives the neighbours, shared by all layers.
-        periods: Period by coordinate for those that are angles.
+        width: Inner channels V; chosen to match the number of parameters.
+        graph: Provides the neighbours, shared by all layers.
+        periods: Periods of the coordinates that are angles, by column.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class PointTransformerAttention(nn.Module):
         index = torch.cat([graph.index, own], 1)  # (N, K+1)
         is_real = torch.cat([graph.is_real, torch.ones_like(own, dtype=torch.bool)], 1)
         x = self.enter(x).relu()
-        place = lift_periodic(coords, self.periods)
-        delta = self.theta(place[:, None] - place[index])  # (N, K+1, V)
+        lifted = lift_periodic(coords, self.periods)
+        delta = self.theta(lifted[:, None] - lifted[index])  # (N, K+1, V)
         score = self.w_target(x)[:, None] - self.w_source(x)[index] + delta
         weight = score.masked_fill(~is_real[..., None], -torch.inf).softmax(1)
         out: Tensor = self.out_linear((weight * (self.w_value(x)[index] + delta)).sum(1))
@@ -68,6 +68,6 @@ class PointTransformerAttention(nn.Module):
 
 
 def make_point_transformer(frame: Frame, width: int) -> AttentionFactory:
-    """Point Transformer in the frame of a comparison; all layers share one graph."""
+    """Make Point Transformer with the sizes of a comparison; all layers share one graph."""
     graph = GraphMemory(frame.n_neighbors, frame.periods)
     return partial(PointTransformerAttention, width=width, graph=graph, periods=frame.periods)

@@ -1,4 +1,4 @@
-"""What all attentions of the comparison begin with: point features enter, queries, keys and values leave.
+"""Projections that all attentions of the comparison share: features enter, queries, keys and values leave.
 
 Two kernels: `dot`, exp(q·k) with a positional encoding added to the features (transformers as they were
 published), and `gauss`, exp(−½‖q − k‖²) with √(2ω)ρ appended (the kernel of HEPT, paper Sec. 4.1).
@@ -24,24 +24,24 @@ Kernel = Literal["dot", "gauss"]
 
 
 class Mechanism(Protocol):
-    """What tells one efficient transformer from another: which pairs it computes, and how."""
+    """The part in which efficient transformers differ: which pairs are computed, and how."""
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
         """(H, N, D) twice and (H, N, V) to (H, N, V)."""
 
 
 class MultiHeadAttention(nn.Module):
-    """Project, attend by any mechanism, join the heads.
+    """Project, attend by any mechanism, concatenate the heads.
 
     Args:
-        hidden_dim: Width of the features that enter and leave; each head has as many dimensions.
+        hidden_dim: Width of the input and output features, and of each head.
         coords_dim: Coordinates of a point.
         n_heads: Attention heads.
         mechanism: A module that is a `Mechanism`.
         kernel: `dot` or `gauss`.
-        position_width: Hidden width of the positional encoding (`dot`); the knob that matches parameters.
-        is_tied: Whether keys are the queries.
-        periods: Period by coordinate for those that are angles, such as {1: 2π}.
+        position_width: Hidden width of the positional encoding (`dot`); chosen to match parameters.
+        is_tied: Whether queries and keys share one projection.
+        periods: Periods of the coordinates that are angles, by column, such as {1: 2π}.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class MultiHeadAttention(nn.Module):
         if self.kernel == "gauss":
             # The scaled coordinates of each head, (H, N, P).
             return torch.cat([query, position], -1), torch.cat([key, position], -1)
-        # The usual 1/√D of the logits, half on either side.
+        # The usual factor 1/√D of the logits, split between query and key.
         return query * query.shape[-1] ** -0.25, key * key.shape[-1] ** -0.25
 
     def _split(self, rows: Tensor) -> Tensor:
@@ -102,12 +102,12 @@ class MultiHeadAttention(nn.Module):
 
 
 class CoordinateScale(nn.Module):
-    """√(2ω)ρ for each head, with ω > 0 learned as in HEPT; η and φ, the first two, share theirs."""
+    """√(2ω)ρ for each head, with ω > 0 learned as in HEPT; the first two coordinates, η and φ, share ω."""
 
     def __init__(self, n_heads: int, hidden_dim: int, coords_dim: int, periods: Mapping[int, float]) -> None:
         super().__init__()
         shared = (0, *range(max(coords_dim - 1, 0)))[:coords_dim]
-        # An angle is lifted to two coordinates, which share its ω.
+        # An angle is lifted to two coordinates, which share one ω.
         self.omega_of_coord = tuple(
             omega for column, omega in enumerate(shared) for _ in range(2 if column in periods else 1)
         )
@@ -124,7 +124,7 @@ class CoordinateScale(nn.Module):
 
 
 def encode_position(coords_dim: int, width: int, hidden_dim: int) -> nn.Module:
-    """Coordinates to an absolute positional encoding, added to the features."""
+    """A network from coordinates to an absolute positional encoding."""
     return nn.Sequential(nn.Linear(coords_dim, width), nn.ReLU(), nn.Linear(width, hidden_dim))
 
 
@@ -136,14 +136,14 @@ def multi_head(
     *,
     is_tied: bool = False,
 ) -> AttentionFactory:
-    """What makes the multi-head attentions of one system.
+    """A factory of the multi-head attentions of one system.
 
     Args:
         frame: Sizes, shared by all systems.
-        width: Hidden width of the positional encoding; the knob that matches parameters.
-        make_mechanism: Makes the mechanism from (dimensions of a query, number of the layer).
+        width: Hidden width of the positional encoding; chosen to match the number of parameters.
+        make_mechanism: Makes the mechanism from (dimensions of a query, index of the layer).
         kernel: `dot` or `gauss`.
-        is_tied: Whether keys are the queries.
+        is_tied: Whether queries and keys share one projection.
     """
     layers = itertools.count()
 

@@ -1,4 +1,4 @@
-"""What chance achieves: an untrained HEPT for embeddings, random scores for classes (paper, Sec. 5.2)."""
+"""The random baseline: an untrained HEPT for embeddings, random scores for classes (paper, Sec. 5.2)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class Untrained(nn.Module):
-    """A network that never learns: its weights stay as drawn, whatever the optimiser does.
+    """A network with frozen random weights.
 
     Args:
         network: Maps (features, coords, offsets) to outputs.
@@ -16,21 +16,21 @@ class Untrained(nn.Module):
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network.requires_grad_(False)
-        # A trainer needs something to train; it has no effect.
+        # The trainer needs a trainable parameter; this one has no effect.
         self.idle = nn.Parameter(torch.zeros(()))
 
     def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:
-        """As the network within."""
+        """The output of the network."""
         out: Tensor = self.network(features, coords, offsets)
         return out + 0 * self.idle
 
 
 class RandomScores(nn.Module):
-    """Logits drawn for each point, the same ones at every call with as many points.
+    """Random logits, the same in every call with the same number of points.
 
     Args:
         out_dim: Columns of the output.
-        seed: Of the draws.
+        seed: Seed of the random numbers.
     """
 
     def __init__(self, out_dim: int, seed: int = 0) -> None:
@@ -39,7 +39,7 @@ class RandomScores(nn.Module):
         self.idle = nn.Parameter(torch.zeros(()))
 
     def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:  # noqa: ARG002
-        """(N, out_dim) of normal numbers."""
+        """(N, out_dim) normally distributed numbers."""
         generator = torch.Generator().manual_seed(self.seed)
         drawn = torch.randn(features.shape[0], self.out_dim, generator=generator, dtype=features.dtype)
         return drawn.to(features.device) + 0 * self.idle

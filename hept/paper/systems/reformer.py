@@ -1,8 +1,8 @@
-"""Reformer (Kitaev et al. 2020): angular hashing of tied, normalised keys; a block sees the one before it.
+"""Reformer (Kitaev et al. 2020): angular hashing of tied, normalised keys; blocks also see the previous one.
 
 Points are sorted by the bucket of a random rotation, arg max [xR ‖ −xR], cut into blocks, and attend to
-their own and the preceding block of their cloud. A point attends to itself only where it finds nobody else.
-Buckets that follow each other are not neighbours in space: that is what the paper holds against it.
+their own and the preceding block of their cloud. A point attends to itself only if it has no other key.
+Consecutive buckets are not neighbours in space, which is the paper's argument against it.
 
 Axes: H heads, N points, D dimensions, C tables, K blocks, S slots.
 """
@@ -21,7 +21,7 @@ from hept.paper.systems.block_attention import NOTHING, combine
 from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.projections import multi_head
 
-# A point's weight on itself, against log weights that normalised keys keep near zero.
+# Logit of a point with itself; other logits are near zero, since keys are normalised.
 ON_ITSELF = -5e4
 
 
@@ -31,9 +31,9 @@ class ReformerAttention(nn.Module):
     Args:
         n_heads: Attention heads.
         dim: Dimensions of a query.
-        block_size: Points of a block; a cloud of n points has about n / block_size buckets.
+        block_size: Points per block; a cloud of n points has about n / block_size buckets.
         n_tables: Rounds of hashing.
-        max_buckets: Upper limit of the buckets of a cloud.
+        max_buckets: Maximum number of buckets per cloud.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class ReformerAttention(nn.Module):
         coords: Tensor,  # noqa: ARG002
         clouds: Clouds,
     ) -> Tensor:
-        """(H, N, D) twice and (H, N, V) to (H, N, V); the keys that enter are not used."""
+        """(H, N, D) twice and (H, N, V) to (H, N, V); `key` is not used."""
         blocks = cut_into_blocks(clouds, self.block_size)
         before = previous_block(blocks, clouds)
-        # Unit keys, brought to the scale of the queries' logits.
+        # Unit keys, scaled to match the factor of the queries.
         key = functional.normalize(query, dim=-1) * query.shape[-1] ** 0.25
         outputs, totals = [], []
         for table in range(self.rotations.shape[0]):
@@ -73,7 +73,7 @@ class ReformerAttention(nn.Module):
         n_rotations = int(half.max())
         rotated = query @ self.rotations[table, :, :, :n_rotations].to(query.dtype)  # (H, N, R)
         unused = torch.arange(n_rotations, device=query.device) >= half[clouds.index][:, None]
-        # Whoever shares the batch must not change a cloud's buckets: rotations beyond its own are struck out.
+        # Mask rotations beyond the cloud's own, so that other clouds of the batch do not change its buckets.
         both = torch.cat([rotated, -rotated], -1).masked_fill(unused.repeat(1, 2), -torch.inf)
         bucket = both.argmax(-1)
         bucket = torch.where(bucket < n_rotations, bucket, bucket - n_rotations + half[clouds.index])
@@ -81,11 +81,11 @@ class ReformerAttention(nn.Module):
 
 
 def previous_block(blocks: Blocks, clouds: Clouds) -> Tensor:
-    """(K,) the block before each in its cloud: before the first the last, before a lone one itself."""
+    """(K,) the previous block in the same cloud, cyclically; a single block precedes itself."""
     cloud = clouds.index[blocks.position[:, 0]] if clouds.n_points else blocks.position[:, 0]
     block = torch.arange(len(cloud), device=cloud.device)
     is_used = blocks.is_filled[:, 0]
-    # Surplus blocks behind the last cloud belong to no cloud.
+    # Surplus blocks after the last cloud belong to no cloud.
     cloud = torch.where(is_used, cloud, clouds.n_clouds)
     first = torch.searchsorted(cloud.contiguous(), cloud.contiguous())
     last = torch.searchsorted(cloud.contiguous(), cloud.contiguous(), right=True) - 1
@@ -109,7 +109,7 @@ def _attend(
 
 
 def make_reformer(frame: Frame, width: int) -> AttentionFactory:
-    """Reformer in the frame of a comparison: two tables where HEPT has three, since its blocks see two."""
+    """Make Reformer with the sizes of a comparison: two tables for HEPT's three, since a block sees two."""
     n_tables = max(1, 2 * frame.n_tables // 3)
     return multi_head(
         frame,

@@ -1,4 +1,4 @@
-"""From a name to a network: every system in one frame, matched to HEPT in trainable parameters."""
+"""From a name to a network: every system with the same sizes and as many trainable parameters as HEPT."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def match_width(name: str, frame: Frame) -> int:
         target = _count(_build_hept(frame))
         low, high = 1, MAX_WIDTH
         if _count(make(name, frame, low)) == _count(make(name, frame, high)):
-            # Nothing in it is free: with the kernel of HEPT it has what HEPT has.
+            # The system has no free width: with HEPT's kernel it has the same parameters as HEPT.
             return low
         while high - low > 1:
             middle = (low + high) // 2
@@ -96,6 +96,7 @@ def _build_hept(frame: Frame, attention: AttentionFactory | None = None) -> HEPT
         kernel=frame.kernel,
         tied_qk=frame.tied_qk,
         encode_place=frame.encode_place,
+        backend=frame.backend,
         head=frame.head,
         n_classes=frame.n_classes,
         class_feature=frame.class_feature,

@@ -1,8 +1,8 @@
-"""ScatterBrain (Chen et al. 2021): a low-rank estimate of all pairs, made exact where hashing meets.
+"""ScatterBrain (Chen et al. 2021): a low-rank estimate of all pairs, exact for pairs in a common hash block.
 
     A ≈ φ(q)·φ(k) for all pairs, + (exp(q·k) − φ(q)·φ(k)) for pairs that share a block in any table
 
-so that neither part hurts the other, and the estimate stays unbiased.
+The correction replaces the estimate for these pairs, so the sum stays unbiased.
 
 Axes: H heads, N points, D dimensions, M random features, C tables, K blocks, S slots.
 """
@@ -35,7 +35,7 @@ class ScatterBrainAttention(nn.Module):
     Args:
         n_heads: Attention heads.
         dim: Dimensions of a query.
-        block_size: Points of a block.
+        block_size: Points per block.
         n_tables: Rounds of hashing.
         n_random: Random features.
     """
@@ -75,7 +75,7 @@ class ScatterBrainAttention(nn.Module):
             _exact(query, key, *orders, blocks, top_q + top_k)
             for orders in zip(by_query, by_key, strict=True)
         ]
-        # A common factor of each query keeps the greatest exact weight at one.
+        # A factor per query scales its largest exact weight to at most one.
         greatest = [
             return_to_points(one.detach().amax(-1), o, blocks)
             for one, o in zip(logits, by_query, strict=True)
@@ -92,8 +92,8 @@ class ScatterBrainAttention(nn.Module):
             shrink = gather_slots(scale, by_query[table], blocks)[..., None]
             correction = (one - shrink).exp() - (q @ k.mT) * (-shrink).exp()
             correction = correction * blocks.is_filled[:, None, :] / multiplicity
-            laid = gather_slots(value, by_key[table], blocks)
-            summed = summed + return_to_points(correction @ laid, by_query[table], blocks)
+            v = gather_slots(value, by_key[table], blocks)
+            summed = summed + return_to_points(correction @ v, by_query[table], blocks)
             total = total + return_to_points(correction.sum(-1), by_query[table], blocks)
         return summed / total.clamp(min=FEATURE_FLOOR**2)[..., None]
 
@@ -101,14 +101,14 @@ class ScatterBrainAttention(nn.Module):
 def _exact(
     query: Tensor, key: Tensor, by_query: Tensor, by_key: Tensor, blocks: Blocks, offset: Tensor
 ) -> Tensor:
-    """q·k less the factors taken out of the features, in slots: (H, K, S, S)."""
+    """q·k minus the logarithms of the factors removed from the features, in slots: (H, K, S, S)."""
     q, k = gather_slots(query, by_query, blocks), gather_slots(key, by_key, blocks)
     logits = q @ k.mT - gather_slots(offset, by_query, blocks)[..., None]
     return logits.masked_fill(~blocks.is_filled[:, None, :], NOTHING)
 
 
 def count_meetings(by_query: Tensor, by_key: Tensor, table: int, blocks: Blocks) -> Tensor:
-    """In how many tables the query and key of each pair of slots meet: (H, K, S, S), at least 1."""
+    """Number of tables in which the query and key of each pair of slots share a block: (H, K, S, S), ≥ 1."""
     size = blocks.position.shape[1]
     count: Tensor | int = 0
     for one in range(by_query.shape[0]):
@@ -119,7 +119,7 @@ def count_meetings(by_query: Tensor, by_key: Tensor, table: int, blocks: Blocks)
 
 
 def make_scatterbrain(frame: Frame, width: int) -> AttentionFactory:
-    """ScatterBrain in the frame of a comparison: two tables of half blocks, 75 features for blocks of 100."""
+    """Make ScatterBrain with the sizes of a comparison: two tables of half blocks, 75 features for 100."""
     return multi_head(
         frame,
         width,

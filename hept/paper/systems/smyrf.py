@@ -1,7 +1,7 @@
 """SMYRF (Daras et al. 2020): transforms turn inner products into distances, E²LSH sorts both sides.
 
-Queries and keys are sorted apart and cut into equal blocks, m₁ times: OR-only hashing, without alignment.
-With the Gaussian kernel, distances are there already and the transforms fall away.
+Queries and keys are sorted separately and cut into equal blocks, m₁ times: OR-only hashing without alignment.
+The Gaussian kernel depends on distances already and needs no transforms.
 
 Axes: H heads, N points, D dimensions, C tables.
 """
@@ -22,12 +22,12 @@ from hept.paper.systems.projections import Kernel, multi_head
 
 
 class SmyrfAttention(nn.Module):
-    """Balanced clusters by E²LSH values, queries and keys sorted apart.
+    """Balanced clusters by E²LSH values; queries and keys are sorted separately.
 
     Args:
         n_heads: Attention heads.
         dim: Dimensions of a query.
-        block_size: Points of a cluster.
+        block_size: Points per cluster.
         n_tables: Rounds of hashing.
         kernel: `dot` or `gauss`.
     """
@@ -65,13 +65,13 @@ class SmyrfAttention(nn.Module):
 
 
 def sort_by_projection(z: Tensor, alpha: Tensor, clouds: Clouds) -> Tensor:
-    """Orders (C, H, N) of the points (H, N, D) of each cloud by the E²LSH values a·z, a from (C, H, D)."""
+    """Sort the points (H, N, D) of each cloud by the E²LSH values a·z with a from (C, H, D): (C, H, N)."""
     values = torch.einsum("chd,hnd->chn", alpha.to(z.dtype), z).contiguous()
     return sort_by(clouds.index.expand(values.shape), values, n_codes=clouds.n_clouds)
 
 
 def transform(query: Tensor, key: Tensor, clouds: Clouds) -> tuple[Tensor, Tensor]:
-    """F(q), G(k) with ‖F(q) − G(k)‖² = 2(M_Q² + M_K²) − 2q·k, M the largest norms of the cloud.
+    """F(q), G(k) with ‖F(q) − G(k)‖² = 2(M_Q² + M_K²) − 2q·k, where M are the largest norms in the cloud.
 
     F(q) = [q, 0, √(M² − ‖q‖²)] and G(k) = [k, √(M² − ‖k‖²), 0] with M² = M_Q² + M_K².
     """
@@ -89,7 +89,7 @@ def _largest(values: Tensor, clouds: Clouds) -> Tensor:
 
 
 def make_smyrf(frame: Frame, width: int, kernel: Kernel = "dot") -> AttentionFactory:
-    """SMYRF in the frame of a comparison."""
+    """Make SMYRF with the sizes of a comparison."""
     return multi_head(
         frame,
         width,

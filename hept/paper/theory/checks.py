@@ -1,4 +1,4 @@
-"""The lemmas held against drawn functions: each check is one line of what was claimed and what was found."""
+"""Numerical checks of the lemmas with random functions: each check compares a claim with a measurement."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Check:
     """One claim.
 
     Attributes:
-        claim: What the paper states.
-        found: What was found, in words.
+        claim: Statement of the paper.
+        found: Result of the check, in words.
         holds: Whether they agree.
     """
 
@@ -50,8 +50,8 @@ def _check_bounds() -> Check:
     lower, upper = bound_collision_probability(ratios, 1.0)
     slack = min(float((probability - lower).min()), float((upper - probability).min()))
     return Check(
-        claim="collision probability lies between its bounds at all z/r",
-        found=f"least distance to a bound {slack:.2g} on 40,000 values of z/r from 1e-4 to 1e4",
+        claim="collision probability is between its bounds at all z/r",
+        found=f"smallest distance to a bound {slack:.2g} at 40,000 values of z/r from 1e-4 to 1e4",
         holds=slack >= -1e-12,
     )
 
@@ -68,7 +68,7 @@ def _check_collisions(rng: np.random.Generator, n_draws: int = 20_000) -> Check:
     sigmas = np.abs(met / n_draws - expected) / np.sqrt(expected * (1 - expected) / n_draws)
     return Check(
         claim="collision probability equals its integral",
-        found=f"{n_draws:,} drawn functions are off by at most {sigmas.max():.1f} standard deviations",
+        found=f"{n_draws:,} random functions differ by at most {sigmas.max():.1f} standard deviations",
         holds=bool(sigmas.max() < 4),
     )
 
@@ -84,8 +84,8 @@ def _check_rff_error(rng: np.random.Generator, n_draws: int = 4000) -> Check:
         deviation = squared.std(axis=0) / np.sqrt(n_draws)
         worst = max(worst, float((np.abs(squared.mean(axis=0) - expected) / deviation).max()))
     return Check(
-        claim="RFF errs by (1 + k(2z) − 2k(z)²) / D",
-        found=f"D = 8, 32, 128 at 5 distances: off by at most {worst:.1f} standard deviations",
+        claim="mean squared error of RFF is (1 + k(2z) − 2k(z)²) / D",
+        found=f"D = 8, 32, 128 at 5 distances: difference at most {worst:.1f} standard deviations",
         holds=worst < 4,
     )
 
@@ -110,7 +110,7 @@ def _check_lsh_flops(rng: np.random.Generator) -> Check:
         for size in sizes.tolist():
             pairs = size * (size - 1) // 2
             collisions += pairs
-            # One kernel value serves both directions of a pair; the block's product is dense.
+            # Both directions of a pair share one kernel value; the block's product is dense.
             counted += pairs * (3 * d + 1) + d * size * (2 * size - 1)
     counted += (n_tables - 1) * n * d
     formula = count_lsh_flops(n, d, n_tables, n_functions, collisions / n_tables)

@@ -1,4 +1,4 @@
-"""Approximations with really drawn functions, counted pair by pair: what the formulas must agree with."""
+"""Approximations with random functions, measured pair by pair: a check of the formulas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hept.paper.theory.square import Square, gaussian
 
-# Each pair of an anchor with all points is looked at; the anchors are a sample where there are many points.
+# Anchors are compared with all points; with many points, the anchors are a sample of this size.
 MAX_RFF_ANCHORS = 300
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -21,7 +21,7 @@ def hash_points(
     buckets = np.floor((points @ directions + shifts) / width).astype(np.int64).astype(np.uint64)
     code = np.zeros(len(points), dtype=np.uint64)
     for bucket in buckets.T:
-        # A 64-bit mix of the tuple: two of 30,000 differing tuples meet once in 10¹⁰ tables.
+        # A 64-bit hash of the tuple: 30,000 different tuples collide once in 10¹⁰ tables.
         code = (code ^ bucket) * MIX
         code ^= code >> np.uint64(29)
     return code
@@ -30,7 +30,7 @@ def hash_points(
 def measure_lsh(
     square: Square, width: float, n_tables: int, n_functions: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Draw the tables; return joined pairs, summed over tables, and the error averaged over all pairs."""
+    """Draw the tables; return the colliding pairs, summed over tables, and the mean error per pair."""
     joined = np.zeros(square.neighbors.shape, dtype=bool)
     n_collisions = 0.0
     for _ in range(n_tables):
@@ -43,11 +43,11 @@ def measure_lsh(
 
 
 def measure_rff(square: Square, n_features: int, rng: np.random.Generator) -> float:
-    """Draw D random Fourier features of exp(−½ z²); the error against the kernel cut at the neighbours."""
+    """Draw D random Fourier features of exp(−½ z²); return the error against the truncated kernel."""
     frequencies = rng.standard_normal((square.points.shape[1], n_features // 2))
     anchors = rng.permutation(square.n_points)[:MAX_RFF_ANCHORS]
     rows = np.arange(len(anchors))
-    # Single precision: its rounding, 1e-7, is far below the error that is measured.
+    # Single precision: its rounding error, 1e-7, is far below the measured error.
     points = square.points.astype(np.float32)
     estimate = np.zeros((len(anchors), square.n_points), dtype=np.float32)
     for columns in np.array_split(frequencies.astype(np.float32), max(1, n_features // 512), axis=1):

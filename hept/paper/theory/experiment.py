@@ -1,7 +1,7 @@
 """Error against computation for three approximations of one local kernel (Sec. 3.3 and Appendix C.3).
 
-Enters: a configuration. Leaves: for every budget of operations the best approximation of each method, found
-by the exact expectation over random functions, and how that one does when its functions are really drawn.
+A configuration enters. For every budget of operations, the best approximation of each method leaves, found by
+the exact expectation over random functions, together with its error for functions that are actually drawn.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ N_DIMENSIONS = 2
 
 @dataclass(frozen=True)
 class ExperimentConfig:
-    """What Appendix C.3 fixes, and the ranges it searches.
+    """The constants and search ranges of Appendix C.3.
 
     Attributes:
         n_points: Points in the square.
-        side: Its side.
-        n_neighbors: Points with which each one interacts.
+        side: Side of the square.
+        n_neighbors: Points with which each point interacts.
         widths: Bucket widths r, 0.01 to 5 in steps of 0.05.
-        max_tables: Tables are searched from 1 to this.
-        max_functions: Functions of a table likewise (OR-only keeps 1).
-        max_features: Random features D are searched in powers of two up to this.
-        budgets_per_decade: Budgets at which the best of each method is taken.
-        n_draws: How often the best ones are really drawn.
-        seed: Of the points and of the draws.
+        max_tables: Largest number of tables in the search.
+        max_functions: Largest number of functions per table in the search (OR-only: 1).
+        max_features: Largest number of random features D; the search uses powers of two.
+        budgets_per_decade: Budgets per decade of operations.
+        n_draws: Number of random draws of the best approximations.
+        seed: Seed of the points and the draws.
     """
 
     n_points: int = 30_000
@@ -80,11 +80,11 @@ class Approximation:
         error: Expected squared error of the kernel, averaged over all ordered pairs.
         width: Bucket width r (LSH).
         n_tables: OR-ed tables (LSH).
-        n_functions: AND-ed functions of a table (LSH).
+        n_functions: AND-ed functions per table (LSH).
         n_features: Random features D (RFF).
-        budget: The operations allowed when this was found the best.
-        drawn_flops: Operations with really drawn functions, mean of the draws.
-        drawn_error: Error with really drawn functions, mean of the draws.
+        budget: Budget of operations at which this is the best.
+        drawn_flops: Mean operations over the random draws.
+        drawn_error: Mean error over the random draws.
     """
 
     method: str
@@ -101,14 +101,14 @@ class Approximation:
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """What the experiment found.
+    """Result of the experiment.
 
     Attributes:
-        config: What was asked for.
-        best: The best of every method at every budget that allows one.
-        no_attention_error: Error of an approximation by zero: what hashing starts from.
-        truncation_error: What RFF cannot get rid of: it approximates the kernel without its cut.
-        n_searched: Settings that were tried.
+        config: Configuration of the experiment.
+        best: The best approximation of every method at every budget that allows one.
+        no_attention_error: Error of an approximation by zero.
+        truncation_error: Error that RFF cannot reduce, since it approximates the kernel without truncation.
+        n_searched: Number of settings tried.
     """
 
     config: ExperimentConfig
@@ -118,7 +118,7 @@ class ExperimentResult:
     n_searched: int
 
     def of_method(self, method: str) -> list[Approximation]:
-        """The best ones of one method, by growing budget."""
+        """The best approximations of one method, by increasing budget."""
         return [found for found in self.best if found.method == method]
 
 
@@ -131,7 +131,7 @@ class _Cloud:
 
 
 def run_experiment(config: ExperimentConfig, progress: Progress | None = None) -> ExperimentResult:
-    """Search all settings by their expectation, then draw the best ones."""
+    """Search all settings by their expected error, then draw the best ones."""
     progress = progress or Silent()
     rng = np.random.default_rng(config.seed)
     square = draw_square(config.n_points, config.side, config.n_neighbors, rng)
@@ -179,7 +179,7 @@ def search_width(
     near_pairs: DistanceCounts,
     width: float,
 ) -> list[Approximation]:
-    """Cost and error of all numbers of tables and functions at one bucket width, by expectation."""
+    """Expected cost and error for all numbers of tables and functions at one bucket width."""
     kernel = gaussian(near_pairs.z)
     near, everywhere = (collision_probability(pairs.z, width) for pairs in (near_pairs, all_pairs))
     found = []
@@ -228,7 +228,7 @@ def _draw_best(
     rng: np.random.Generator,
     progress: Progress,
 ) -> Iterator[Approximation]:
-    # The same setting is often the best of several budgets; it is drawn once.
+    # The same setting is often the best at several budgets; it is drawn only once.
     drawn: dict[Approximation, tuple[float, float]] = {}
     progress.start("draw", len(best), "setting")
     for one in best:

@@ -1,4 +1,4 @@
-"""The formulas of the paper's Sec. 3 and their proofs, as functions of arrays of distances.
+"""The formulas of the paper's Sec. 3 and of its proofs, as functions of arrays of distances.
 
 Symbols: z distance of a pair, r bucket width of E²LSH, d dimensions, n points, D random features,
 m functions per table (AND), m₁ tables (OR).
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 def collision_probability(z: Floats, r: float) -> Floats:
-    """The chance that one E²LSH function ⌊(a·x + b) / r⌋ puts two points at distance z into one bucket.
+    """Probability that one E²LSH function ⌊(a·x + b) / r⌋ puts two points at distance z into one bucket.
 
     Args:
         z: Distances; 0 gives 1.
@@ -28,7 +28,7 @@ def collision_probability(z: Floats, r: float) -> Floats:
     z = np.asarray(z, dtype=np.float64)
     with np.errstate(divide="ignore"):
         u = r / (np.sqrt(2) * z)
-    # At z = 0, u is infinite: erf is 1 and the second term vanishes, as it should.
+    # At z = 0, u is infinite: erf is 1 and the second term vanishes.
     probability: Floats = erf(u) + np.expm1(-np.square(u)) / (u * np.sqrt(np.pi))
     return probability
 
@@ -44,26 +44,26 @@ def bound_collision_probability(z: Floats, r: float) -> tuple[Floats, Floats]:
 
 
 def lsh_error(probability: Floats, kernel: Floats, n_tables: int, n_functions: int) -> Floats:
-    """The expected squared error of every pair: it keeps its kernel value unless no table joins it.
+    """Expected squared error per pair: the kernel value is lost if the pair collides in no table.
 
     Args:
         probability: Collision probability of one function, per pair.
         kernel: True kernel value, per pair.
         n_tables: OR-ed tables m₁.
-        n_functions: AND-ed functions of a table m.
+        n_functions: AND-ed functions per table m.
     """
     missed: Floats = (1 - probability**n_functions) ** n_tables
     return missed * kernel**2
 
 
 def rff_mean_squared_error(kernel: Floats, kernel_at_twice: Floats, n_features: int) -> Floats:
-    """The expected squared error of random Fourier features: (1 + k(2z) − 2 k(z)²) / D, per pair."""
+    """Expected squared error of random Fourier features, per pair: (1 + k(2z) − 2 k(z)²) / D."""
     error: Floats = (1 + kernel_at_twice - 2 * kernel**2) / n_features
     return error
 
 
 def count_rff_flops(n_points: int, n_dimensions: int, n_features: int) -> int:
-    """Operations of X′(Y′ᵀV) with D random Fourier features, of which the two maps share the projections.
+    """Operations of X′(Y′ᵀV) with D random Fourier features; both feature maps share the projections.
 
     n D (2d − 1) + n d for the features, D d (2n − 1) + n d (2D − 1) for the two products.
     """
@@ -79,10 +79,10 @@ def count_kernel_flops(n_dimensions: int) -> int:
 def count_lsh_flops(
     n_points: int, n_dimensions: int, n_tables: int, n_functions: int, n_collisions: float
 ) -> float:
-    """Operations of AV by E²LSH, where each table joins `n_collisions` of the n(n − 1)/2 pairs.
+    """Operations of AV by E²LSH, if `n_collisions` of the n(n − 1)/2 pairs collide in each table.
 
-    Per table: hash values n m (2d − 1), a kernel value for every joined pair, and the product of its blocks
-    4 d per joined pair plus n d; then (m₁ − 1) n d to add the tables.
+    Per table: n m (2d − 1) for hash values, one kernel value per colliding pair, and 4 d per colliding pair
+    plus n d for the product of the blocks; then (m₁ − 1) n d to add the tables.
     """
     n, d = n_points, n_dimensions
     per_table = n * n_functions * (2 * d - 1) + n_collisions * (count_kernel_flops(d) + 4 * d) + n * d

@@ -1,4 +1,4 @@
-"""A cloud with local inductive bias: points in a square, each interacting with its nearest neighbours only.
+"""A cloud with local interactions: points in a square, each interacting only with its nearest neighbours.
 
 Axes: N points, K neighbours of each, Z bins of distance.
 """
@@ -17,12 +17,12 @@ CHUNK_VALUES = 8_000_000
 
 @dataclass(frozen=True)
 class Square:
-    """Points and the pairs between which the true kernel is not zero.
+    """Points, and the pairs for which the true kernel is not zero.
 
     Attributes:
         points: (N, 2).
-        neighbors: (N, K) the K nearest other points of each.
-        distances: (N, K) how far they are.
+        neighbors: (N, K) the K nearest other points of each point.
+        distances: (N, K) distances to the neighbours.
     """
 
     points: Floats
@@ -50,7 +50,7 @@ def draw_square(n_points: int, side: float, n_neighbors: int, rng: np.random.Gen
         raise ValueError(f"n_neighbors is {n_neighbors}; it must be below n_points, {n_points}")
     points = rng.uniform(0, side, size=(n_points, 2))
     distances, neighbors = cKDTree(points).query(points, k=n_neighbors + 1)
-    # The nearest of all is the point itself: uniform reals do not coincide.
+    # The nearest point is the point itself, since random points do not coincide.
     return Square(points, neighbors[:, 1:].astype(np.int64), distances[:, 1:])
 
 
@@ -62,23 +62,23 @@ def gaussian(z: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class DistanceCounts:
-    """A histogram of distances fine enough to stand for the pairs themselves.
+    """A histogram of distances, fine enough to replace the list of pairs.
 
     Attributes:
-        z: (Z,) distance that stands for each bin.
-        counts: (Z,) ordered pairs in it.
+        z: (Z,) representative distance of each bin.
+        counts: (Z,) ordered pairs in each bin.
     """
 
     z: Floats
     counts: Floats
 
     def total(self, values: Floats) -> float:
-        """The sum over all pairs of a function of the distance, given per bin."""
+        """Sum over all pairs of a function of the distance, given per bin."""
         return float(values @ self.counts)
 
 
 def count_distances(square: Square, n_bins: int = 4000) -> tuple[DistanceCounts, DistanceCounts]:
-    """Histograms of all ordered pairs and of the neighbouring ones, in bins of equal ratio."""
+    """Histograms of all ordered pairs and of the neighbouring ones, in logarithmic bins."""
     low, high = np.log(1e-6), np.log(np.square(np.ptp(square.points, axis=0)).sum() * 1.001) / 2
     edges = np.linspace(low, high, n_bins + 1)
     near = np.histogram(np.log(np.maximum(square.distances, 1e-6)), edges)[0]
@@ -87,7 +87,7 @@ def count_distances(square: Square, n_bins: int = 4000) -> tuple[DistanceCounts,
     rows = max(1, CHUNK_VALUES // n)
     for first in range(0, n, rows):
         last = min(first + rows, n)
-        # Pairs within the chunk are met twice and those with later points once.
+        # Pairs within the chunk occur twice in the loop, pairs with later points once.
         for others, weight in ((points[first:last], 1), (points[last:], 2)):
             squared = (points[first:last, None, 0] - others[None, :, 0]) ** 2
             squared += (points[first:last, None, 1] - others[None, :, 1]) ** 2

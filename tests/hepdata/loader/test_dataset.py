@@ -123,7 +123,7 @@ def test_missing_remote_dataset():
 @pytest.mark.parametrize("url", ["nonsense://a/b", "s3://bucket/dataset"])
 def test_addresses_that_cannot_be_read(url, monkeypatch):
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(InputError, match=f"{url}: found an address that cannot be read"):
+    with pytest.raises(InputError, match=f"{url}: found a location that cannot be read"):
         hepdata.open_dataset(url)
 
 

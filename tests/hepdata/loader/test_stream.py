@@ -69,7 +69,7 @@ def test_select_reads_and_carries_only_those(split):
     expected = np.stack([split[0].r * 1e-3, split[0].eta], axis=1)
     np.testing.assert_allclose(batch.features.numpy(), expected, rtol=1e-6)
     assert batch.positives is None
-    with pytest.raises(AttributeError, match="batch has no column 'phi'"):
+    with pytest.raises(AttributeError, match="Batch has no column 'phi'"):
         batch.phi  # noqa: B018
 
 

@@ -7,9 +7,9 @@ import pytest
 import hepdata
 from hepdata.errors import InputError
 from hepdata.pictures.distributions import _counts_of, _fill, plot_dataset
-from hepdata.pipeline.pileup import PileupSource, with_changes
-from hepdata.pipeline.run import SplitRule, build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+from hepdata.pipeline.build import SplitRule, build_dataset
+from hepdata.pipeline.pileup_source import PileupSource, with_changes
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
 from hepdata.progress import Silent
 
 
@@ -48,7 +48,7 @@ def test_tracking(trackml_events, tmp_path):
 
 def test_an_empty_split(pileup_file, tmp_path):
     source = PileupSource.open([str(pileup_file)], with_changes("pileup-10k"))
-    build_dataset(source, tmp_path / "dataset", splits=SplitRule.parse("train=0-11"))
+    build_dataset(source, tmp_path / "dataset", split=SplitRule.parse("train=0-11"))
     with pytest.raises(InputError, match=r"found no clouds|found no such split"):
         plot_dataset(hepdata.open_dataset(tmp_path / "dataset"), tmp_path / "pictures", split="test")
     assert not (tmp_path / "pictures").exists()
@@ -57,7 +57,7 @@ def test_an_empty_split(pileup_file, tmp_path):
 def test_a_folder_that_cannot_be_made(pileup_file, tmp_path):
     dataset = build_pileup(pileup_file, tmp_path / "dataset")
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InputError, match="no folder can be made"):
+    with pytest.raises(InputError, match="no folder can be created"):
         plot_dataset(dataset, tmp_path / "file" / "pictures")
 
 

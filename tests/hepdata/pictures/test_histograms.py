@@ -5,7 +5,7 @@ import pytest
 
 from hepdata.pictures.histograms import make_histogram, whole_edges
 from hepdata.schema import Column
-from hepdata.storage.statistics import ColumnStatistics
+from hepdata.storage.dataset.statistics import ColumnStatistics
 
 
 def make(dtype, low, high, n_groups=1):

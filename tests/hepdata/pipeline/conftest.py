@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from hepdata.pipeline.pileup import PileupSource, with_changes
-from hepdata.pipeline.run import BuildSummary, build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, TrackingSource, open_tracking
-from hepdata.storage.manifest import Manifest
+from hepdata.pipeline.build import BuildSummary, build_dataset
+from hepdata.pipeline.pileup_source import PileupSource, with_changes
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, TrackingSource, open_tracking
+from hepdata.storage.dataset.manifest import Manifest
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hepdata.pipeline.run import build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+from hepdata.pipeline.build import build_dataset
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
 
 STEPS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
 
@@ -53,8 +53,9 @@ class Listener:
         pass
 
     def advance(self, steps: int = 1, note: str = "") -> None:
+        was_before = self.last > 0
         self.last -= steps
-        if self.last == 0:
+        if was_before and self.last <= 0:
             self.act()
 
     def finish(self) -> None:

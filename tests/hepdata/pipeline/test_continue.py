@@ -4,17 +4,18 @@ import errno
 import json
 import multiprocessing
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from hepdata.errors import InputError, JobError
-from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.build import build_dataset
 from hepdata.pipeline.staging import staging_of
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
-from hepdata.storage.lock import lock_output
-from hepdata.storage.manifest import Manifest
-from hepdata.storage.own_files import mark_folder
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
+from hepdata.storage.dataset.lock import lock_output
+from hepdata.storage.dataset.manifest import Manifest
+from hepdata.storage.dataset.own_files import mark_folder
 
 SIXTY = TRACKING_PRESETS["tracking-60k"]
 
@@ -91,7 +92,7 @@ def test_overwrite_keeps_the_same_build(tracking_source, tmp_path):
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_that_is_no_dataset_is_never_touched(tracking_source, tmp_path, overwrite):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match=r"something that already exists|files that are no dataset"):
+    with pytest.raises(InputError, match=r"something that already exists|files that are not a dataset"):
         build_dataset(tracking_source, tmp_path, overwrite=overwrite)
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
@@ -122,7 +123,9 @@ def watch_syncs(monkeypatch, refused=()):
     names, sync = [], os.fsync
 
     def watched(descriptor):
-        names.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        # A file under its temporary name stands for the file that it will be.
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        names.append(re.sub(r"^\.(.*\.parquet)\.[0-9a-f]+\.tmp$", r"\1", name))
         if names[-1] in refused:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         sync(descriptor)
@@ -146,13 +149,14 @@ def test_a_shard_that_finds_the_disk_full_is_reported_and_written_again(
     same_bytes(out)
 
 
-def test_shards_of_an_earlier_run_are_brought_to_the_disk(tracking_source, tmp_path, monkeypatch, listen):
+def test_every_shard_is_on_the_disk_before_it_has_its_name(tracking_source, tmp_path, monkeypatch, listen):
     out = tmp_path / "dataset"
+    synced = watch_syncs(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         build_dataset(tracking_source, out, progress=listen(stop_after=4))
-    synced = watch_syncs(monkeypatch)
-    assert build_dataset(tracking_source, out).n_resumed
-    assert {path.name for path in out.glob("*.parquet")} <= set(synced)
+    shards = {path.name for path in staging_of(out).glob("*.parquet")}
+    assert shards
+    assert shards <= set(synced)
 
 
 def test_a_staging_folder_that_was_never_signed_is_begun_anew(tracking_source, tmp_path, same_bytes, listen):
@@ -171,7 +175,7 @@ def test_two_builds_of_the_same_folder(tracking_source, tmp_path):
     holder.start()
     try:
         assert is_held.wait(60)
-        with pytest.raises(InputError, match="another process at work on it"):
+        with pytest.raises(InputError, match="another process that is writing it"):
             build_dataset(tracking_source, tmp_path / "dataset")
     finally:
         may_go.set()

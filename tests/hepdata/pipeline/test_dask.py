@@ -1,5 +1,6 @@
 """The same build on a Dask cluster of real processes."""
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -7,12 +8,12 @@ import sys
 import pytest
 
 from hepdata.errors import InputError, JobError
+from hepdata.pipeline.build import build_dataset
 from hepdata.pipeline.dask import _result
-from hepdata.pipeline.event import EventRef
-from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.event_source import EventRef
 from hepdata.pipeline.shard import ShardJob
-from hepdata.pipeline.split import ShardPlan
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+from hepdata.pipeline.split_rule import ShardPlan
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
 
 distributed = pytest.importorskip("distributed", reason="needs the extra [dask]: pip install 'hept[dask]'")
 
@@ -77,6 +78,55 @@ def test_no_scheduler_answers(tracking_source, tmp_path, address):
         build_dataset(tracking_source, tmp_path / "dataset", engine="dask", scheduler=address)
 
 
+def arrive(source, mark):
+    """What a `MortalSource` is unpickled with: the first worker dies of it."""
+    if multiprocessing.parent_process() is None:
+        # The scheduler, which is in this process, unpickles what it sends on.
+        return MortalSource(source, mark)
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return source
+
+
+class MortalSource:
+    """A source that kills the first worker that receives it."""
+
+    def __init__(self, source, mark):
+        self.source, self.mark = source, mark
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["source"], name)
+
+    def __reduce__(self):
+        return arrive, (self.source, self.mark)
+
+
+def test_a_worker_that_is_killed_as_it_receives_the_source(tracking_source, cluster, tmp_path, same_bytes):
+    out, mark = tmp_path / "place" / "dataset", tmp_path / "killed"
+    out.parent.mkdir()
+    source = MortalSource(tracking_source, mark)
+    build_dataset(source, out, engine="dask", scheduler=cluster.scheduler_address)
+    assert mark.exists()
+    same_bytes(out)
+
+
+def test_workers_that_die_as_they_start(tracking_source, tmp_path, same_bytes):
+    import dask
+
+    out = tmp_path / "place" / "dataset"
+    out.parent.mkdir()
+    (tmp_path / "die.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    with (
+        dask.config.set({"distributed.worker.preload": [str(tmp_path / "die.py")]}),
+        pytest.raises(JobError, match=r"found workers that did not start .*run the same command again"),
+    ):
+        build_dataset(tracking_source, out, engine="dask", workers=2)
+    assert not list(out.parent.iterdir())
+    build_dataset(tracking_source, out, engine="dask", workers=2)
+    same_bytes(out)
+
+
 class DeadFuture:
     """A result that the cluster could not get."""
 
@@ -90,7 +140,7 @@ class DeadFuture:
 @pytest.mark.parametrize("error", [distributed.CancelledError("gone"), OSError("connection lost")])
 def test_a_cluster_that_gives_up(tmp_path, error):
     job = ShardJob(ShardPlan("train", "train.parquet", (EventRef(1, "event1"),)), tmp_path, "stop")
-    with pytest.raises(JobError, match="a Dask cluster that gave up on it"):
+    with pytest.raises(JobError, match="a Dask cluster that failed to build it"):
         _result(DeadFuture(error), job)
     with pytest.raises(ZeroDivisionError):
         _result(DeadFuture(ZeroDivisionError()), job)

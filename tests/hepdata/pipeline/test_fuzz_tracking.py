@@ -12,7 +12,7 @@ import pytest
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError
 from hepdata.features.layers import PIXEL_LAYERS
-from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
+from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tracking
 
 CONFIG = TrackingConfig(pairs=PairChoice("paper", 16))
 # Columns that no point depends on.

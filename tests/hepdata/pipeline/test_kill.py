@@ -105,10 +105,13 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on(trackml_events, tmp_p
         "from contextlib import suppress\n"
         "from pathlib import Path\n"
         "from hepdata.pipeline import engine\n"
-        "from hepdata.pipeline.run import build_dataset\n"
-        "from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking\n"
-        # A worker that has ended its shards may be killed unnoticed: these never end theirs.
-        "if multiprocessing.parent_process(): engine._work = lambda jobs: signal.pause()\n"
+        "from hepdata.pipeline.build import build_dataset\n"
+        "from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking\n"
+        # A worker that has ended its shards may be killed unnoticed: these never end the second one.
+        "build = engine.build_shard\n"
+        "if multiprocessing.parent_process():\n"
+        "    engine.build_shard = lambda source, job:"
+        " build(source, job) if 'train-00000' in job.plan.name else signal.pause()\n"
         "class Killer:\n"
         "    def start(self, *a, **more): pass\n"
         "    def finish(self): pass\n"

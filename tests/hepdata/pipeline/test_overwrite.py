@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hepdata.errors import InputError, JobError
-from hepdata.pipeline.run import build_dataset
+from hepdata.pipeline.build import build_dataset
 from hepdata.pipeline.staging import staging_of
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
-from hepdata.storage.replace import replaced_of
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
+from hepdata.storage.dataset.replace import replaced_of
 
 SIXTY = TRACKING_PRESETS["tracking-60k"]
 SCRIPT = Path(__file__).with_name("killed_build.py")
@@ -55,7 +55,7 @@ def test_files_of_the_user_in_the_dataset_are_kept(old, tracking_source, name):
     path = out / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("my own")
-    with pytest.raises(InputError, match=rf"found '{name.split('/')[0]}', which is no file of the dataset"):
+    with pytest.raises(InputError, match=rf"'{name.split('/')[0]}', which is not a file of the dataset"):
         build_dataset(tracking_source, out, overwrite=True)
     assert path.read_text() == "my own"
     assert {name: (out / name).read_bytes() for name in before} == before
@@ -68,7 +68,7 @@ def test_files_that_come_while_the_new_dataset_is_made_are_kept(old, tracking_so
         def advance(self, steps=1, note=""):
             (out / "NOTES.txt").write_text("my own")
 
-    with pytest.raises(InputError, match=r"'NOTES.txt', which is no file of the dataset"):
+    with pytest.raises(InputError, match=r"'NOTES.txt', which is not a file of the dataset"):
         build_dataset(tracking_source, out, overwrite=True, progress=Writer())
     assert content(out) == {**before, "NOTES.txt": b"my own"}
     (out / "NOTES.txt").unlink()
@@ -94,7 +94,7 @@ def test_a_foreign_folder_with_the_name_of_the_staging_folder_is_kept(
 def test_a_foreign_link_with_the_name_of_the_staging_folder_is_kept(tracking_source, tmp_path):
     (tmp_path / "mine").mkdir()
     staging_of(tmp_path / "dataset").symlink_to(tmp_path / "mine")
-    with pytest.raises(InputError, match=r"dataset\.partial: found something that is no folder"):
+    with pytest.raises(InputError, match=r"dataset\.partial: found something that is not a folder"):
         build_dataset(tracking_source, tmp_path / "dataset")
     assert staging_of(tmp_path / "dataset").is_symlink()
 

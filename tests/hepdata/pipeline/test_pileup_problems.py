@@ -5,8 +5,8 @@ import pytest
 import uproot
 
 from hepdata.errors import HeptError, InputError
-from hepdata.pipeline.run import build_dataset
-from hepdata.storage.manifest import Manifest
+from hepdata.pipeline.build import build_dataset
+from hepdata.storage.dataset.manifest import Manifest
 
 
 def test_a_build_whose_events_are_all_empty_leaves_nothing(pileup_file, tmp_path, open_sample):

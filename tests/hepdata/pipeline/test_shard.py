@@ -1,10 +1,10 @@
 import pytest
 
 from hepdata.errors import InputError, JobError
-from hepdata.pipeline.event import EventRef
-from hepdata.pipeline.run import build_dataset
-from hepdata.pipeline.shard import ShardJob, bring_to_disk, build_shard, read_note
-from hepdata.pipeline.split import ShardPlan
+from hepdata.pipeline.build import build_dataset
+from hepdata.pipeline.event_source import EventRef
+from hepdata.pipeline.shard import ShardJob, build_shard, read_note
+from hepdata.pipeline.split_rule import ShardPlan
 from hepdata.schema import TRACKING
 
 
@@ -63,15 +63,6 @@ def test_a_note_is_believed_only_with_its_shard(tracking_source, tmp_path):
     assert read_note(job) is None
     shard.unlink()
     assert read_note(job) is None
-
-
-def test_a_shard_that_the_disk_refuses_is_not_left_to_be_believed(tmp_path):
-    """A device that cannot be synced stands for the shard."""
-    shard = tmp_path / "train-00000-of-00001.parquet"
-    shard.symlink_to("/dev/null")
-    with pytest.raises(JobError, match=r"train-00000-of-00001\.parquet: found the error"):
-        bring_to_disk(shard)
-    assert not shard.is_symlink()
 
 
 def test_a_source_without_events(tmp_path):

@@ -4,9 +4,9 @@ import pytest
 
 import hepdata
 from hepdata.errors import InputError
-from hepdata.pipeline.run import build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
-from hepdata.storage.manifest import Manifest
+from hepdata.pipeline.build import build_dataset
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
+from hepdata.storage.dataset.manifest import Manifest
 
 SIXTY = TRACKING_PRESETS["tracking-60k"]
 

@@ -8,11 +8,11 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import hepdata
 from hepdata.errors import InputError, JobError
-from hepdata.pipeline.run import build_dataset
-from hepdata.storage.convert import convert_dataset
-from hepdata.storage.manifest import MANIFEST_NAME
-from hepdata.storage.merge import merge_datasets
-from hepdata.storage.validate import validate_dataset
+from hepdata.pipeline.build import build_dataset
+from hepdata.storage.dataset.convert import convert_dataset
+from hepdata.storage.dataset.merge import merge_datasets
+from hepdata.storage.dataset.names import MANIFEST_NAME
+from hepdata.storage.dataset.validate import validate_dataset
 
 
 class Unsteady(MemoryFileSystem):
@@ -118,7 +118,7 @@ def test_a_url_that_nobody_can_write_is_refused_before_the_build(
     tracking_source, url, monkeypatch, workplace
 ):
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(InputError, match=f"{url}: found an address that cannot be used"):
+    with pytest.raises(InputError, match=f"{url}: found a location that cannot be used"):
         build_dataset(tracking_source, url)
     assert left_in(workplace) == []
 

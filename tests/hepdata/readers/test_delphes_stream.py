@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 import weakref
 from pathlib import Path
 
@@ -14,47 +13,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hepdata.errors import HeptError, InputError
-from hepdata.pipeline.pileup import PileupSource, with_changes
+from hepdata.pipeline.pileup_source import PileupSource, with_changes
 from hepdata.readers.delphes import survey_tree
 from hepdata.readers.delphes_presets import choose_branches
 from hepdata.readers.delphes_stream import EventStream, _choose_range, stream_of
 from hepdata.readers.delphes_survey import LabelCounts, count_labels
-from hepdata.simulate.pileup_file import write_pileup
 
 
-def open_stream(path, step_bytes=10**8, is_ahead=True):
+def open_stream(path, step_bytes=10**8):
     survey = survey_tree(str(path))
     branches = choose_branches("auto", survey.contents, survey.classes, path)
-    return EventStream(str(path), branches, labelled=True, step_bytes=step_bytes, is_ahead=is_ahead)
+    return EventStream(str(path), branches, labelled=True, step_bytes=step_bytes)
 
 
-@pytest.mark.parametrize("is_ahead", [True, False])
 @pytest.mark.parametrize("step_bytes", [1, 30_000, 100_000, 10**8])
-def test_any_step_gives_the_same_events(pileup_file, step_bytes, is_ahead):
+def test_any_step_gives_the_same_events(pileup_file, step_bytes):
     expected = uproot.open(pileup_file)["Delphes"]["PF.PT"].array()[2:11]
-    tables = list(open_stream(pileup_file, step_bytes, is_ahead).read(2, 11))
+    tables = list(open_stream(pileup_file, step_bytes).read(2, 11))
     assert [table.first for table in tables[1:]] == [table.stop for table in tables[:-1]]
     assert (tables[0].first, tables[-1].stop) == (2, 11)
     np.testing.assert_array_equal(
         np.concatenate([table.columns["pt"] for table in tables]), np.concatenate([*expected])
     )
-
-
-def test_tables_grow_from_the_start_and_shrink_to_the_end(tmp_path):
-    path = write_pileup(tmp_path / "long.root", events=120, pileup=0, seed=3).path
-    stream = open_stream(path)
-    stream._preferred = 40
-    sizes = [table.stop - table.first for table in stream.read(0, 120)]
-    # Ten events to a basket.
-    assert sizes == [10, 10, 20, 40, 20, 10, 10]
-
-
-def test_a_stream_without_a_thread_reads_where_it_is_asked(pileup_file):
-    before = set(threading.enumerate())
-    stream = open_stream(pileup_file, 1, is_ahead=False)
-    assert next(stream.read(0, 12)).first == 0
-    assert set(threading.enumerate()) <= before
-    stream.close()
 
 
 def test_small_steps_make_small_tables(pileup_file):
@@ -79,14 +59,13 @@ def test_a_basket_is_read_once_for_neighbouring_ranges(pileup_file, monkeypatch)
     st.integers(0, 29),
     st.integers(1, 30),
     st.integers(1, 12),
-    st.integers(1, 12),
 )
-def test_ranges_cover_the_next_entry_and_fit_a_step(inner, at, length, most, preferred):
+def test_ranges_cover_the_next_entry_and_fit_a_step(inner, at, length, most):
     borders = sorted({0, 31, *inner})
     stop = min(at + length, 31)
     if at >= stop:
         return
-    begin, end = _choose_range(borders, at, stop, most, preferred)
+    begin, end = _choose_range(borders, at, stop, most)
     assert begin <= at < end
     assert end - begin <= most
     assert begin == at or begin in borders
@@ -106,8 +85,6 @@ def test_damage_costs_only_the_events_that_it_hits(write_delphes, make_particles
     content = bytearray(path.read_bytes())
     content[seek + 100 : seek + 400] = bytes(300)
     path.write_bytes(content)
-    alone = list(open_stream(path, is_ahead=False).read(0, 4))
-    assert [isinstance(answer, HeptError) for answer in alone] == [False, False, True, False]
     answers = list(open_stream(path).read(0, 4))
     assert [isinstance(answer, HeptError) for answer in answers] == [False, False, True, False]
     assert answers[2].where == "damaged.root, entry 2"
@@ -175,27 +152,20 @@ def test_a_reading_that_is_given_up_does_not_disturb_the_next(pileup_file):
 
 
 def test_readings_of_two_files_take_turns(pileup_file, tmp_path):
-    """The stream of the first file is given up for that of the second; its reading goes on all the same."""
+    """The second file replaces the first as the one that is kept; both readings go on."""
     copy = tmp_path / "copy.root"
     copy.write_bytes(pileup_file.read_bytes())
     survey = survey_tree(str(copy))
     branches = choose_branches("auto", survey.contents, survey.classes, copy)
 
     def read(path):
-        stream = stream_of(str(path), branches, labelled=True, step_bytes=1)
-        threads.append(stream._thread)
-        yield from stream.read(0, 12)
+        yield from stream_of(str(path), branches, labelled=True, step_bytes=1).read(0, 12)
 
-    threads = []
     pairs = list(zip(read(pileup_file), read(copy), strict=True))
     assert [(a.first, b.first) for a, b in pairs] == [(i, i) for i in range(12)]
-    # No work is taken any more by the first stream, which nobody reads from.
-    with pytest.raises(RuntimeError, match="after shutdown"):
-        threads[0].submit(int)
-    threads[1].submit(int)
 
 
-def test_a_forked_process_has_a_thread_of_its_own(pileup_file):
+def test_a_forked_process_opens_the_file_itself(pileup_file):
     survey = survey_tree(str(pileup_file))
     branches = choose_branches("auto", survey.contents, survey.classes, pileup_file)
 

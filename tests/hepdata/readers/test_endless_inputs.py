@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hepdata.errors import InputError
-from hepdata.pipeline.pileup import PileupSource, with_changes
-from hepdata.pipeline.run import build_dataset
-from hepdata.pipeline.tracking import TRACKING_PRESETS, open_tracking
+from hepdata.pipeline.build import build_dataset
+from hepdata.pipeline.pileup_source import PileupSource, with_changes
+from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
 
 SIXTY = TRACKING_PRESETS["tracking-60k"]
 

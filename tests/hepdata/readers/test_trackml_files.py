@@ -51,7 +51,7 @@ def test_a_folder_without_events(tmp_path):
 def test_a_file_that_is_no_zip(tmp_path):
     path = tmp_path / "events.zip"
     path.write_bytes(b"not a zip")
-    with pytest.raises(InputError, match="no zip archive"):
+    with pytest.raises(InputError, match="not a zip archive"):
         find_events(path)
 
 
@@ -67,7 +67,7 @@ def test_truncated_gzip(tmp_path, keep):
     whole = gzip.compress(b"hit_id,x\n" * 1000)
     path = tmp_path / "event000000001-hits.csv.gz"
     path.write_bytes(whole[: max(5, int(len(whole) * keep))])
-    with pytest.raises(InputError, match="cut or damaged"):
+    with pytest.raises(InputError, match="truncated or damaged"):
         RawFile(None, str(path)).read()
 
 
@@ -76,7 +76,7 @@ def test_gzip_with_a_flipped_bit(tmp_path):
     content[len(content) // 2] ^= 4
     path = tmp_path / "event000000001-hits.csv.gz"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="cut or damaged"):
+    with pytest.raises(InputError, match="truncated or damaged"):
         RawFile(None, str(path)).read()
 
 

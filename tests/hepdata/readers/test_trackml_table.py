@@ -65,7 +65,7 @@ def test_byte_order_mark_and_windows_line_ends(read):
         ("id,x,unread\n1,1e999,3\n", "column 'x', line 2: found inf"),
         ("id,x,unread\n0x10,1,3\n", "the character 'x' among the numbers"),
         (b"id,x,unread\n1,1,\xff\n", "the character '\ufffd' among the numbers"),
-        (b"\x1f\x8b\xff\xfe\x00\n", "no text in the first line"),
+        (b"\x1f\x8b\xff\xfe\x00\n", "not text in the first line"),
     ],
 )
 def test_bad_tables_have_their_own_message(read, text, message):

@@ -4,7 +4,7 @@ import pytest
 
 from hepdata.errors import InputError
 from hepdata.simulate.tracking import simulate_event
-from hepdata.simulate.trackml_files import describe_detector
+from hepdata.simulate.trackml_writer import describe_detector
 
 HIT = ["volume_id", "layer_id", "module_id"]
 

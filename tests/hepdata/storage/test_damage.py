@@ -17,11 +17,11 @@ from hepdata.errors import InputError, JobError
 from hepdata.loader.dataset import open_dataset
 from hepdata.schema import PILEUP
 from hepdata.storage.atomic import disk_errors, write_atomically
-from hepdata.storage.convert import convert_dataset
-from hepdata.storage.finish import finish_dataset, fresh_staging
-from hepdata.storage.lock import lock_output
-from hepdata.storage.manifest import MANIFEST_NAME
-from hepdata.storage.parquet import write_shard
+from hepdata.storage.dataset.convert import convert_dataset
+from hepdata.storage.dataset.finish import finish_dataset, fresh_staging
+from hepdata.storage.dataset.lock import lock_output
+from hepdata.storage.dataset.names import MANIFEST_NAME
+from hepdata.storage.parquet.writer import write_shard
 
 
 def read_everything(folder):
@@ -150,8 +150,8 @@ def test_a_failed_write_keeps_what_was_there(tmp_path):
     [
         (errno.ENOSPC, "found no space left on the disk; .*free some space"),
         (errno.EDQUOT, "found no space left on the disk"),
-        (errno.EROFS, "a place that cannot be written"),
-        (errno.EACCES, "a place that cannot be written"),
+        (errno.EROFS, "a folder that cannot be written"),
+        (errno.EACCES, "a folder that cannot be written"),
         (errno.EIO, "found the error"),
     ],
 )
@@ -176,7 +176,7 @@ def test_no_space_left_for_hdf5(tmp_path, make_dataset):
         import resource, signal, sys
         from pathlib import Path
         from hepdata.errors import JobError
-        from hepdata.storage.convert import convert_dataset
+        from hepdata.storage.dataset.convert import convert_dataset
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         try:
@@ -206,7 +206,7 @@ def test_a_read_only_folder(tmp_path, make_cloud):
                 os.setuid(65534)  # root may write anywhere
             write_shard(tmp_path / "x.parquet", [cloud], PILEUP)
         except JobError as error:
-            code = 0 if "a place that cannot be written (Permission denied)" in str(error) else 2
+            code = 0 if "a folder that cannot be written (Permission denied)" in str(error) else 2
         finally:
             os._exit(code)
     _, status = os.waitpid(child, 0)
@@ -241,7 +241,7 @@ def test_second_builder_is_refused(tmp_path):
     program = textwrap.dedent(f"""
         import sys
         from pathlib import Path
-        from hepdata.storage.lock import lock_output
+        from hepdata.storage.dataset.lock import lock_output
         with lock_output(Path({str(tmp_path / "out")!r})):
             print("held", flush=True)
             sys.stdin.read()
@@ -250,7 +250,7 @@ def test_second_builder_is_refused(tmp_path):
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(InputError, match="another process at work on it"):  # noqa: SIM117
+        with pytest.raises(InputError, match="another process that is writing it"):  # noqa: SIM117
             with lock_output(tmp_path / "out"):
                 pass
         # Dead without having cleaned up: the operating system gives the lock back.
@@ -268,7 +268,7 @@ def test_a_writer_killed_anywhere_leaves_no_dataset(tmp_path):
         from pathlib import Path
         sys.path.insert(0, sys.argv[2])
         from conftest import _make_dataset
-        import hepdata.loader.dataset, hepdata.storage.hdf5
+        import hepdata.loader.dataset, hepdata.storage.hdf5.writer
         count = 0
         STEPS = ("open", "os.rename", "os.mkdir", "os.rmdir", "os.remove")
         def watch(event, arguments):

@@ -10,10 +10,10 @@ import pytest
 import hepdata
 from hepdata.errors import InputError
 from hepdata.schema import SCHEMAS, TRACKING, Column
-from hepdata.storage.convert import convert_dataset
-from hepdata.storage.manifest import FORMAT_VERSION
-from hepdata.storage.old_schema import complete_schema
-from hepdata.storage.validate import validate_dataset
+from hepdata.storage.dataset.convert import convert_dataset
+from hepdata.storage.dataset.manifest import FORMAT_VERSION
+from hepdata.storage.dataset.old_schema import complete_schema
+from hepdata.storage.dataset.validate import validate_dataset
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 FIXTURES = sorted(path for path in DATA.glob("v*-*") if path.is_dir())

@@ -26,7 +26,7 @@ def test_every_point_has_one_slot_in_a_block_of_its_cloud(sizes, block_size):
     assert slots[blocks.is_filled].tolist() == blocks.slot.tolist()
     for k in range(blocks.position.shape[0]):
         if blocks.is_filled[k].any():
-            # Empty slots repeat a point of the block, so that nothing foreign is even read.
+            # Empty slots repeat a point of the same block, so that points of other blocks are never read.
             assert len(clouds.index[blocks.position[k]].unique()) == 1
             assert set(blocks.position[k].tolist()) == set(blocks.position[k][blocks.is_filled[k]].tolist())
 

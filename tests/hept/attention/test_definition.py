@@ -1,4 +1,4 @@
-"""HEPT attention against dense attention, and what it must not depend on."""
+"""HEPT attention against dense attention, and its invariances."""
 
 import math
 import pickle
@@ -12,7 +12,7 @@ from hept import Clouds, HEPTAttention
 from hept.attention.definition import TERMS_OF_OMEGA, lift_periodic
 from hept.attention.kernels.native import count_lanes
 
-# The compiled one is there where hept was installed with a compiler.
+# The compiled backend exists only if hept was installed with a compiler.
 BACKENDS = ["plain", *["native"] * (count_lanes() > 0)]
 VARIANTS = {
     "paper": {},
@@ -45,7 +45,7 @@ def one_cloud(n):
 
 
 def attend_densely(attention, x, coords):
-    """Every query to every key, written from the equations."""
+    """Attention of every query to every key, written from the equations."""
     n, heads = len(x), attention.n_heads
     q, k, v = (
         (w or attention.w_q)(x).view(n, heads, -1) for w in (attention.w_q, attention.w_k, attention.w_v)
@@ -83,7 +83,7 @@ def test_gradients_are_those_of_finite_differences(variant):
     attention = make(hidden=3, block_size=4, **VARIANTS[variant])
     x, coords = draw(9, hidden=3)
     clouds = Clouds.from_offsets(torch.tensor([0, 2, 9]), 9)
-    # Coordinates enter the order of sorting, which has steps; what is differentiable is x and the weights.
+    # The sorting order is a discontinuous function of the coordinates; only x and the weights are tested.
     weight = attention.w_v.weight.detach().clone().requires_grad_()
 
     def run(x, weight):
@@ -135,7 +135,7 @@ def test_a_rotation_changes_nothing_but_the_tables():
     turned = coords.clone()
     turned[:, 1] = torch.remainder(coords[:, 1] + angle + math.pi, 2 * math.pi) - math.pi
     assert not torch.allclose(attention(x, turned, one_cloud(60)), before)
-    # Turn the tables too: their cuts, and the directions of their projections in the plane of (cos φ, sin φ).
+    # Rotate the tables too: their cuts, and their projection directions in the plane of (cos φ, sin φ).
     tables = attention.tables
     tables.cuts.copy_(torch.remainder(tables.cuts + angle / (2 * math.pi), 1))
     c, s = tables.alpha[:, -2].clone(), tables.alpha[:, -1].clone()
@@ -232,7 +232,7 @@ def test_autocast_keeps_hashing_and_distances_in_float32():
         cast = attention(x, coords, one_cloud(200))
     assert seen[1].dtype == torch.float32
     assert torch.equal(seen[0], seen[1])
-    # What is left is the rounding of values and of the last layer to 8 bits.
+    # The remaining difference is the rounding of values and of the last layer to 8 bits.
     assert (cast.float() - plain).abs().max() < 0.02 * plain.abs().max()
 
 
@@ -242,7 +242,7 @@ def test_autocast_keeps_hashing_and_distances_in_float32():
 def test_a_model_in_half_precision_loses_no_more_than_its_digits(backend, dtype, reach):
     attention = make(block_size=40, backend=backend, dtype=dtype)
     x, coords = draw(30, dtype=dtype)
-    # On whole numbers a few times as far apart as the kernel is wide, so that rounding them is no difference.
+    # Integer coordinates, a few kernel widths apart, so that half precision represents them exactly.
     coords = (coords * reach).round()
     with torch.no_grad():
         attention.omega_terms.copy_(math.log(0.5 / TERMS_OF_OMEGA) / 6)
@@ -255,7 +255,7 @@ def test_a_model_in_half_precision_loses_no_more_than_its_digits(backend, dtype,
     assert (grad - exact_grad).abs().max() < 0.1 * exact_grad.abs().max()
 
 
-def test_a_point_without_a_place_disturbs_its_blocks_only():
+def test_a_nan_coordinate_affects_only_its_blocks():
     attention = make(block_size=10, dtype=torch.float32)
     x, coords = draw(200, dtype=torch.float32)
     coords[17, 2] = torch.nan

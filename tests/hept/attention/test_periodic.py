@@ -19,7 +19,7 @@ def test_columns_keep_their_order_and_other_periods_their_scale():
     lifted = lift_periodic(coords, {1: 2.0})
     assert lifted.shape == (2, 4)
     assert torch.equal(lifted[:, [0, 3]], coords[:, [0, 2]])
-    # −1 and 1 are the same place on a circle of circumference 2.
+    # −1 and 1 are the same point of a circle of circumference 2.
     assert torch.allclose(lifted[0], lifted[1], atol=1e-6)
 
 

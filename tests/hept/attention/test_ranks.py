@@ -24,7 +24,7 @@ VALUES = st.lists(
 )
 
 
-# Codes that fit into 63 bits with hash and position; with the hash alone; and not even that.
+# Codes that fit into 63 bits together with hash and position; only with the hash; not even with the hash.
 @given(rows=VALUES, is_double=st.booleans(), n_codes=st.sampled_from([5, 2**30, 2**40]))
 @settings(max_examples=100)
 def test_sorting_by_tuples_is_that_of_python(rows, is_double, n_codes):

@@ -1,4 +1,4 @@
-"""What hash tables find: collision rates, and true neighbours in one block."""
+"""Quality of the hash tables: collision rates, and true neighbours in a common block."""
 
 import math
 
@@ -41,12 +41,12 @@ def test_projections_collide_as_the_closed_form_says(ratio):
 
 
 def fraction_of_neighbours_in_block(*, n_tables, block_size, and_coords=(0, 1), n=2000):
-    """How many of the 8 nearest points of each share a block with it in some table."""
+    """Fraction of the 8 nearest points of each point that share a block with it in some table."""
     torch.manual_seed(3)
     points = torch.rand(n, 2)
     clouds = Clouds.from_offsets(torch.tensor([0, n]), n)
     tables = make(n_tables=n_tables, n_regions=n / block_size * 2, and_coords=and_coords)
-    # Queries and keys of a trained layer differ: shifted copies stand for them.
+    # Queries and keys of a trained layer differ; here keys are shifted copies of queries.
     order_q, order_k = tables(points[None], points[None] + 0.02, tables.rank_coords(points, clouds), clouds)
     block = cut_into_blocks(clouds, block_size).slot // block_size
     block_q, block_k = (

@@ -1,4 +1,4 @@
-"""Memory that does not suffice: one line with what was needed and which setting to lower."""
+"""Out of memory: one line with the amount needed and the settings to lower."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hept.devices.memory import memory_errors
 from hept.evaluation.evaluator import evaluate
 from hept.training.trainer import fit
 
-# What torch says on a GPU.
+# Torch's message on a GPU.
 CUDA = (
     "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 15.77 GiB of which "
     "1.20 GiB is free. Including non-PyTorch memory, this process has 14.56 GiB memory in use."
@@ -41,7 +41,7 @@ def test_other_errors_pass():
 
 @pytest.mark.parametrize(
     "setting",
-    # Too large for any machine: at the beginning, and in the first step.
+    # Too large for any machine: when the model is built, and in the first step.
     ["model.hidden_dim=10000000", "loss.random_negatives=1e12"],
 )
 def test_training_without_memory_names_settings(tracking_dataset, small_config, tmp_path, setting):

@@ -78,7 +78,7 @@ def no_variables(monkeypatch):
     return monkeypatch
 
 
-def test_the_nearest_word_counts(no_variables):
+def test_the_argument_precedes_hept_threads_and_omp_num_threads(no_variables):
     no_variables.setenv("OMP_NUM_THREADS", "5,2")
     assert choose_threads() == 5
     no_variables.setenv("HEPT_THREADS", "3")
@@ -87,7 +87,7 @@ def test_the_nearest_word_counts(no_variables):
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5"])
-def test_a_number_of_threads_that_is_none(no_variables, value):
+def test_an_invalid_number_of_threads_is_refused(no_variables, value):
     no_variables.setenv("HEPT_THREADS", value)
     with pytest.raises(InputError, match=f"HEPT_THREADS: found '{value}'; expected a number of threads"):
         choose_threads()
@@ -99,7 +99,7 @@ def test_cores_are_left_to_others(no_variables):
     assert choose_threads(reserved=everything) == choose_threads(processes=everything + 1) == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="affinity is a word of Linux")
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="affinity exists only on Linux")
 def test_a_process_bound_to_one_core_uses_one_thread(no_variables):
     core = min(os.sched_getaffinity(0))
     bind = f"import os; os.sched_setaffinity(0, [{core}])"

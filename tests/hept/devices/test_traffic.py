@@ -47,6 +47,16 @@ def test_waits_are_values_and_sizes_that_the_host_reads():
     assert count(lambda: x * 2 + 1).n_waits == 0
 
 
+def test_a_copy_from_the_host_waits_unless_told_not_to():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode(), TrafficCounter("meta") as counter:
+        torch.ones(3).to("meta", non_blocking=True)
+        assert counter.n_waits == 0
+        torch.ones(3).to("meta")
+    assert counter.n_waits == 1
+
+
 def test_peak_is_that_of_tensors_that_live_at_one_time():
     def work():
         for _ in range(5):

@@ -5,15 +5,15 @@ import torch
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hept.evaluation.clustering import Clustering
-from hept.evaluation.evaluator import evaluate, open_split
-from hept.evaluation.reconstruction import reconstruct
+from hept.evaluation.evaluator import assess, evaluate, run_for_metrics
+from hept.evaluation.inference import open_split
 from hept.metrics import classify
 from hept.model.trained import TrainedModel
 from hept.settings.config import load_config
 
 
 class Oracle(torch.nn.Module):
-    """Knows one feature, and gives it back."""
+    """A model that returns one of its features."""
 
     def __init__(self, column):
         super().__init__()
@@ -42,7 +42,7 @@ def test_pooled_and_per_cloud_areas(pileup_dataset):
 
 
 def test_tracks_of_a_perfect_embedding_are_all_found(make_dataset):
-    # The particle's number as its "r": hits of a particle coincide, all others are far.
+    # The particle's number is stored as "r": hits of a particle coincide, all others are far apart.
     def reveal(cloud):
         cloud.columns["r"][:] = cloud.columns["particle_id"]
         noise = cloud.columns["particle_id"] == 0
@@ -53,7 +53,8 @@ def test_tracks_of_a_perfect_embedding_are_all_found(make_dataset):
     model = model_of("tracking", dataset, "r")
     metrics = evaluate(model, dataset)
     assert metrics["ap@0.9"] == metrics["ap@0"] == metrics["recall19@0.5"] == 1.0
-    found = reconstruct(model, dataset, "test", Clustering("dbscan", 0.4, 3)).summary()
+    answers = run_for_metrics(model, dataset, "test")
+    found = assess(model, dataset, answers, clustering=Clustering("dbscan", 0.4, 3)).metrics
     assert found["efficiency_perfect"] == found["trackml_score"] == 1.0
     assert found["fake_rate_lhc"] == found["duplicate_rate_lhc"] == 0.0
 

@@ -8,7 +8,7 @@ from hepdata.errors import InputError, JobError
 from hepdata.loader.dataset import open_dataset
 from hepdata.schema import TRACKING
 from hept.evaluation.clustering import Clustering, cluster
-from hept.evaluation.evaluator import embed, open_split
+from hept.evaluation.inference import run_model
 from hept.evaluation.predictor import predict
 from hept.model.weights import load_model
 from hept.training.trainer import fit
@@ -37,7 +37,7 @@ def test_every_hit_has_its_embedding_and_track(run, tracking_dataset, tmp_path):
         == sum(len(dataset[s][i].eta) for s in dataset for i in range(len(dataset[s])))
     )
     assert result.n_clouds == len(dataset) == table.event_id.nunique()
-    out, batch = next(embed(model.network, open_split(model, dataset, "test")))
+    out, batch = next(run_model(model, dataset, "test"))
     rows = table[table.event_id == int(batch.event_id[0])]
     np.testing.assert_array_equal(rows.hit_id, batch.hit_id)
     np.testing.assert_array_equal(np.stack(rows.embedding), out)

@@ -2,7 +2,6 @@ import pytest
 
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
-from hept.evaluation.clustering import Clustering
 from hept.evaluation.tuning import load_clustering, save_clustering, tune_clustering
 from hept.model.weights import load_model
 from hept.training.trainer import fit
@@ -26,8 +25,21 @@ def test_pileup_has_no_tracks(pileup_dataset, small_config, tmp_path):
         tune_clustering(load_model(run), open_dataset(pileup_dataset))
 
 
-def test_a_damaged_choice_is_one_line(tmp_path):
-    save_clustering(tmp_path, Clustering())
-    (tmp_path / "clustering.json").write_text('{"eps": 1, "colour": 2}')
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"eps": 1, "colour": 2}',
+        '{"eps": Infinity}',
+        '{"eps": "0.2"}',
+        '{"min_points": 2.5}',
+        '{"min_points": 0}',
+        '{"method": "hdbscan", "min_points": 1}',
+        '{"method": "dbscun"}',
+        "[1]",
+        "\udcff",
+    ],
+)
+def test_a_damaged_choice_is_one_line(tmp_path, text):
+    (tmp_path / "clustering.json").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match=r"found a damaged file.*run hept-train tune-clustering again"):
         load_clustering(tmp_path)

@@ -1,4 +1,4 @@
-"""The loss by its definition, pair by pair, and small clouds to try it on."""
+"""The loss by its definition, pair by pair, and small clouds for tests."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace

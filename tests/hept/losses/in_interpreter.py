@@ -1,6 +1,6 @@
 """InfoNCE by Triton on a CPU, in Triton's interpreter: `python in_interpreter.py NAME` prints JSON.
 
-A process of its own, since Triton asks for its interpreter while it is imported.
+It runs in its own process, since Triton chooses its interpreter when it is imported.
 """
 
 import json
@@ -63,7 +63,7 @@ def as_literal(x, cloud, **options):
 
 
 def as_float64(x, cloud, **options):
-    """The plain form, which float64 takes."""
+    """The plain implementation, which is used for float64."""
     return info_nce(x, *parts(cloud), **options)
 
 
@@ -84,7 +84,7 @@ def edges():
 
 
 def draws():
-    """Random negatives against the same ones in the list."""
+    """Random negatives against the same points in the list of negatives."""
     cloud = random_cloud(7)
     offsets = torch.tensor([0, 25, 25, 60])
     cloud.negatives = within(cloud.negatives, offsets)
@@ -107,7 +107,7 @@ def draws():
 
 
 def traffic():
-    """Bytes by formula and as counted, where every point is an anchor."""
+    """Bytes by formula and as counted, if every point is an anchor."""
     cloud = random_cloud(3, n_points=80, n_particles=8, n_negatives=70)
     cloud.is_anchor[:] = True
     lists = cloud.positives.ptr, cloud.positives.idx, cloud.negatives.ptr, cloud.negatives.idx
@@ -136,7 +136,7 @@ def write_draws(out, seed, begin, size, T: tl.constexpr):
 
 
 def read_draws(cloud, offsets, seed):
-    """(E, 2) anchors and the points that `draw_points` gives them, own particle left out."""
+    """(E, 2) anchors and the points that `draw_points` draws for them, except those of the same particle."""
     cloud_of = torch.bucketize(torch.arange(60), offsets[1:], right=True)
     begin, size = offsets[cloud_of], offsets.diff()[cloud_of]
     out = torch.empty(60, CHUNK, dtype=torch.int64)

@@ -47,7 +47,7 @@ def test_wrong_length_is_named():
 
 
 def test_value_and_gradient_are_those_of_the_published_formula():
-    """On probabilities, as the published code has it: α (1 − p)^γ · −log p of the true class."""
+    """The published code uses probabilities: α (1 − p)^γ · −log p of the true class."""
     generator = torch.Generator().manual_seed(1)
     p = (0.01 + 0.98 * torch.rand(500, generator=generator, dtype=torch.float64)).requires_grad_()
     is_positive = torch.rand(500, generator=generator) < 0.2

@@ -50,8 +50,8 @@ def test_puppi_prefers_neutrals_beside_charged_particles_of_the_leading_collisio
 
 
 def test_puppi_by_hand():
-    # One charged leading particle of 10 GeV at the origin; two charged pileup particles that see it at 0.1
-    # and 0.2; a neutral at 0.05 (above both), and one that sees nothing.
+    # One charged leading particle of 10 GeV at the origin; two charged pileup particles at distances 0.1 and
+    # 0.2; a neutral at 0.05 (above both), and one without neighbours.
     eta = np.array([0.0, 0.1, -0.2, 0.05, 2.0])
     phi = np.zeros(5)
     alpha = np.log((10 / np.array([0.1, 0.2, 0.05])) ** 2)

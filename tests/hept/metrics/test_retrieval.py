@@ -11,7 +11,7 @@ from hept.metrics import retrieval as module
 
 
 def literal(x, particle_id, is_query):
-    """Every query against every other point, ties by their mean."""
+    """Every query against every other point; ties count by their mean."""
     precisions = []
     for u in is_query.nonzero().squeeze(1).tolist():
         k = int((particle_id == particle_id[u]).sum()) - 1
@@ -33,8 +33,8 @@ def test_hand_counted():
     particle_id = torch.tensor([1, 1, 1, 2, 2, 0])
     everything = torch.ones(6, dtype=torch.bool)
     # k = 2 for particle 1: hit 0 finds {1, 2'} → 1/2; hit 1 finds {0, 2'} → 1/2; hit 10 finds {11', noise}
-    # → 0. k = 1 for particle 2: hit 2 ties between 1 and noise → 0; hit 11 finds 10 → 0. Noise asks
-    # nothing.
+    # → 0. k = 1 for particle 2: hit 2 ties between 1 and noise → 0; hit 11 finds 10 → 0. Noise is not a
+    # query.
     result = average_precision_at_k(x, particle_id, everything)
     assert result.n_queries == 5
     assert result.ap == pytest.approx((0.5 + 0.5 + 0 + 0 + 0) / 5)
@@ -49,7 +49,7 @@ def test_only_the_mask_asks_but_all_are_retrieved():
 
 
 def test_a_point_is_not_its_own_neighbour_among_duplicates():
-    # Two particles of two hits, all in one place: each query's one place is shared by three, one of them
+    # Two particles of two hits, all at the same point: each query has three tied neighbours, of which one is
     # right.
     result = average_precision_at_k(
         torch.zeros(4, 2), torch.tensor([1, 1, 2, 2]), torch.ones(4, dtype=torch.bool)
@@ -109,7 +109,7 @@ def test_groups_tiles_and_chunks_change_nothing(monkeypatch):
 
 @given(k=st.lists(st.integers(1, 100_000), max_size=3000).map(sorted))
 def test_chunks_take_every_query_and_bounded_memory(k):
-    chunks = module._cut_into_chunks(k)
+    chunks = module._cut_into_chunks(k, module.CHUNK)
     assert [row for chunk in chunks for row in range(chunk.start, chunk.stop)] == list(range(len(k)))
     for chunk in chunks:
         n_queries = chunk.stop - chunk.start
@@ -127,7 +127,7 @@ def default_dtype():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("exponent", [-120, -60, 0, 60, 120])
 def test_only_ratios_of_distances_count(default_dtype, exponent, dtype):
-    """Squares of these leave float32; whatever a user's default type is, sums are in ours."""
+    """Squares of these overflow float32; sums do not depend on the user's default type."""
     default_dtype(dtype)
     generator = torch.Generator().manual_seed(2)
     particle_id = torch.randint(0, 60, (2500,), generator=generator)
@@ -146,7 +146,7 @@ def test_unusable_input_is_named():
 
 
 def published_metrics(x, particle_id, is_query):
-    """The published procedure: all distances, the nearest 20 of which the first is the point itself."""
+    """The published procedure: all distances, and the nearest 20 points, the first being the query itself."""
     nearest = torch.cdist(x.double(), x.double()).topk(20, largest=False).indices
     rows = is_query.nonzero().squeeze(1)
     is_partner = particle_id[nearest[rows, 1:]] == particle_id[rows, None]  # (Q, 19)
@@ -161,7 +161,7 @@ def published_metrics(x, particle_id, is_query):
 def test_all_three_numbers_are_those_of_the_published_procedure():
     generator = torch.Generator().manual_seed(4)
     particle_id = torch.randint(0, 180, (1500,), generator=generator)
-    assert particle_id.bincount().max() <= 20  # the published procedure knows no larger particles
+    assert particle_id.bincount().max() <= 20  # the published procedure supports no larger particles
     centre = torch.randn(180, 4, generator=generator)
     x = centre[particle_id] + 0.3 * torch.randn(1500, 4, generator=generator)
     is_query = (particle_id > 0) & (particle_id % 2 == 0)

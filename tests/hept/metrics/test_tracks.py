@@ -35,7 +35,7 @@ def efficiencies(result):
         ([0, 0, 0, 0], [7, 7, 7, 0], (1, 1, 0)),
         # three of five of the particle's hits in a pure track
         ([0, 0, 0, -1, -1], [7, 7, 7, 7, 7], (1, 1, 0)),
-        # exactly half of the particle's hits: no majority of it
+        # exactly half of the particle's hits: no majority
         ([0, 0, 0, -1, -1, -1], [7, 7, 7, 7, 7, 7], (1, 0, 0)),
         # three of five hits are the particle's: a majority, but below 75 %
         ([0, 0, 0, 0, 0], [7, 7, 7, 0, 0], (0, 1, 0)),
@@ -84,12 +84,12 @@ def test_rates_against_pt_and_eta():
         [0] * 3 + [-1] * 3 + [1] * 3, [1] * 3 + [2] * 3 + [3] * 3, pt=[0.5] * 3 + [0.6] * 3 + [5] * 3
     )
     binned = Rates((result, result)).against("pt", np.array([0.0, 1.0, 10.0, 20.0]), "perfect")
-    np.testing.assert_array_equal(binned["efficiency"], [0.5, 1.0, np.nan])
-    np.testing.assert_array_equal(binned["n_particles"], [4, 2, 0])
-    np.testing.assert_array_equal(binned["fake_rate"], [0.0, 0.0, np.nan])
+    np.testing.assert_array_equal(binned["efficiency"].value, [0.5, 1.0, np.nan])
+    np.testing.assert_array_equal(binned["efficiency"].n_all, [4, 2, 0])
+    np.testing.assert_array_equal(binned["fake_rate"].value, [0.0, 0.0, np.nan])
     assert Rates((result,)).summary(pt_min=1)["efficiency_perfect"] == 1.0
     by_eta = Rates((result,)).against("eta", np.array([0.0, 0.15, 0.25, 0.5]), "lhc", pt_min=0.55)
-    np.testing.assert_array_equal(by_eta["efficiency"], [np.nan, 0.0, 1.0])
+    np.testing.assert_array_equal(by_eta["efficiency"].value, [np.nan, 0.0, 1.0])
 
 
 def literal_score(track, particle_id, weight):

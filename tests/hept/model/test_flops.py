@@ -12,7 +12,7 @@ def tracking(**settings):
 
 def test_the_published_model_has_its_size():
     total, trainable = count_parameters(tracking())
-    # The authors' file also holds four biases of 192 that enter nothing, and one copy of the regions.
+    # The authors' file also holds four unused biases of 192, and only one copy of the regions.
     assert trainable == 326_436 - 4 * 192
     assert total == 329_364 - 4 * 192 + 3 * 48
     assert round(total / 1e6, 2) == 0.33

@@ -64,9 +64,9 @@ def test_inputs_are_no_weights_and_follow_the_network_to_its_precision():
 
 def test_more_than_one_class_or_a_class_as_coordinate_is_one_line():
     config = load_config("pileup-10k")
-    with pytest.raises(InputError, match=r"data.features: found the classes pid_class, pid_class; expected"):
+    with pytest.raises(InputError, match=r"features: found columns of classes: pid_class, pid_class; expec"):
         build(config, ["pid_class", "pid_class"], ["eta", "phi"])
-    with pytest.raises(InputError, match=r"data.coords: found the classes pid_class.*n_classes: 0"):
+    with pytest.raises(InputError, match=r"data.coords: found columns of classes: pid_class.*n_classes: 0"):
         build(config, ["eta"], ["eta", "pid_class"])
 
 
@@ -113,7 +113,7 @@ def test_coordinates_enter_the_features_where_asked_or_where_no_kernel_sees_them
     changes = [*changes, "model.n_layers=1", "model.quiet_start=true"]
     network = build(load_config("tracking-6k", changes), ["a"], ["eta", "phi"]).eval()
     features, coords = torch.randn(20, 1), torch.randn(20, 2)
-    # Attention is silent, so that places can matter by the features alone.
+    # Attention is zero, so that coordinates can only matter through the features.
     outputs = [network(features, each, torch.tensor([0, 20])) for each in (coords, coords + 1)]
     assert torch.equal(*outputs) != is_encoded
 
@@ -162,6 +162,6 @@ def test_the_kernel_begins_as_wide_as_said_in_the_plane_and_as_drawn_elsewhere()
 
 
 @pytest.mark.parametrize("kind", ["mlp", "hept-dot", "gcn"])
-def test_what_has_no_kernel_of_hept_takes_no_notice_of_its_width(kind):
+def test_models_without_heptattention_ignore_start_width(kind):
     changes = [f"model.kind={kind}", "model.start_width=0.05"]
     build(load_config("tracking-6k", changes), ["a"], ["eta", "phi"])

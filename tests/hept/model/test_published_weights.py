@@ -1,14 +1,14 @@
-"""The authors' weights, against their numbers and against their steps written out."""
+"""The authors' weights, against their numbers and against a literal implementation of their steps."""
 
 import numpy as np
 import pytest
 import torch
 
-from benchmarks import published_model
 from hepdata.errors import InputError
-from hepdata.pipeline.tracking import PairChoice, TrackingConfig, open_tracking
+from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tracking
 from hepdata.schema import TRACKING
 from hept import load_published
+from hept.paper import literal_model
 
 FILE = "data/checkpoint/tracking-60k-model.pt"
 
@@ -24,31 +24,31 @@ def percentiles(a, b):
 
 
 def test_whole_blocks_give_the_authors_numbers(tmp_path):
-    state = published_model.draw_state()
+    state = literal_model.draw_state()
     assert len(state) == 88
     torch.save(state, tmp_path / "model.pt")
     model = load_published(tmp_path / "model.pt").double()
     features, coords = (rows.double() for rows in draw_cloud(600))
     with torch.no_grad():
-        theirs = published_model.forward({name: t.double() for name, t in state.items()}, features, coords)
+        theirs = literal_model.forward({name: t.double() for name, t in state.items()}, features, coords)
         ours = model(features, coords, torch.tensor([0, 600]))
     assert torch.allclose(ours, theirs, atol=1e-8)
 
 
 def test_float32_meets_float64_where_the_authors_do_not(tmp_path):
-    state = published_model.draw_state()
+    state = literal_model.draw_state()
     for i in range(4):
         # Trained weights reach ω = 10⁷.
         state[f"attns.{i}.w_rpe.weight"] += 0.6
     torch.save(state, tmp_path / "model.pt")
     model = load_published(tmp_path / "model.pt")
     features, coords = draw_cloud(600)
-    # Hits of a particle lie close together, far from the origin.
+    # Hits of a particle are close together, far from the origin.
     coords = coords[::20].repeat_interleave(20, 0) + 1e-4 * torch.randn(600, 6)
     offsets = torch.tensor([0, 600])
     with torch.no_grad():
         single = model(features, coords, offsets)
-        theirs = published_model.forward(state, features, coords)
+        theirs = literal_model.forward(state, features, coords)
         double = model.double()(features.double(), coords.double(), offsets)
     ours_median, ours_p99 = percentiles(single, double)
     theirs_median, _ = percentiles(theirs, double)
@@ -66,7 +66,7 @@ def test_float32_meets_float64_on_simulated_hits(tmp_path, trackml_events):
     x = np.column_stack([cloud.columns[entry.column] * entry.scale for entry in TRACKING.features])
     features = torch.from_numpy(x).float()
     coords = torch.cat([torch.from_numpy(cloud.coords[:, :2]), features[:, :4]], 1)
-    state = published_model.draw_state()
+    state = literal_model.draw_state()
     for i in range(4):
         state[f"attns.{i}.w_rpe.weight"] += 0.6
     torch.save(state, tmp_path / "model.pt")
@@ -111,14 +111,14 @@ def test_float32_is_as_good_as_float64_on_trained_weights(real_file, cloud):
 
 
 def list_unused(path):
-    """Tensors of a checkpoint whose numbers the model does not hold."""
+    """Tensors of a checkpoint whose numbers are not in the model."""
     state = torch.load(path, weights_only=True)
     ours = {round(t.double().sum().item(), 6) for t in load_published(path).state_dict().values()}
     return [name for name, t in state.items() if round(t.double().sum().item(), 6) not in ours]
 
 
 def test_all_tensors_of_a_drawn_file_are_used(tmp_path):
-    torch.save(published_model.draw_state(), tmp_path / "model.pt")
+    torch.save(literal_model.draw_state(), tmp_path / "model.pt")
     assert list_unused(tmp_path / "model.pt") == [f"attns.{i}.w_rpe.bias" for i in range(4)]
 
 
@@ -135,7 +135,7 @@ def test_other_files_are_refused(tmp_path):
     torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pt")
     with pytest.raises(InputError, match="a file of another model"):
         load_published(tmp_path / "other.pt")
-    state = published_model.draw_state()
+    state = literal_model.draw_state()
     del state["mlp_out.lins.2.bias"]
     torch.save(state, tmp_path / "short.pt")
     with pytest.raises(InputError, match=r"no tensor 'mlp_out\.lins\.2\.bias'"):

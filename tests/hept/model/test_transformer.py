@@ -65,7 +65,7 @@ def test_the_standard_kernel_reads_coordinates_by_an_encoding():
 
 
 class Mean(nn.Module):
-    """The plainest attention: every point sees the mean of its cloud."""
+    """The simplest attention: every point gets the mean of its cloud."""
 
     def forward(self, x, coords, clouds):
         sums = x.new_zeros(clouds.n_clouds, x.shape[1]).index_add(0, clouds.index, x)
@@ -84,7 +84,7 @@ def test_another_attention_can_stand_in_the_block():
     [
         ((10, 4), (10, 3), r"features: got shape \(10, 4\), need \(n_points, 5\)"),
         ((10, 5), (10, 2), r"coords: got shape \(10, 2\), need \(n_points, 3\)"),
-        ((10, 5), (9, 3), r"coords: got 9 rows, need as many as features have: 10"),
+        ((10, 5), (9, 3), r"coords: got 9 rows, need as many as features: 10"),
     ],
 )
 def test_inputs_of_other_shapes_are_refused(features, coords, message):

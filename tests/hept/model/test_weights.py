@@ -88,7 +88,7 @@ def test_a_full_disk_leaves_the_old_checkpoint(saved, monkeypatch):
 def test_azimuths_and_their_periods():
     from hepdata.schema import PILEUP, TRACKING
 
-    # The tracking coordinates hold φ twice: as it is, and divided by π.
+    # The tracking coordinates contain φ twice: unscaled, and divided by π.
     assert find_periods(TRACKING.coordinates) == pytest.approx({1: 2 * pi, 3: 2})
     assert find_periods(PILEUP.coordinates[:2]) == pytest.approx({1: 2 * pi})
     assert find_periods([ModelInput("phi", -0.5, period=2 * pi, spread=2.0)]) == pytest.approx({0: pi / 2})

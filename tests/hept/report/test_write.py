@@ -29,7 +29,7 @@ def report(request, tmp_path_factory):
 
 
 class Links(HTMLParser):
-    """Everything that a page would load."""
+    """Every resource that a page would load."""
 
     def __init__(self):
         super().__init__()

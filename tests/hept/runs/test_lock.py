@@ -1,4 +1,4 @@
-"""Two writers of a run, and locks that dead ones left behind."""
+"""Two writers of a run, and locks that dead processes left behind."""
 
 import os
 import signal
@@ -46,11 +46,11 @@ def test_a_second_writer_is_refused_and_told_who_the_first_is(tracking_dataset, 
     holder = hold(run)
     who = f"process {holder.pid} on {socket.gethostname()}"
     for _ in range(2):
-        with pytest.raises(InputError, match=rf"run: found another training at work on it \({who}\)"):
+        with pytest.raises(InputError, match=rf"run: found another training in progress \({who}\)"):
             fit(small_config(), tracking_dataset, run)
     assert not run.exists()
     (tmp_path / "link").symlink_to(run)
-    with pytest.raises(InputError, match="expected one writer of a run"):
+    with pytest.raises(InputError, match="expected one writer per run"):
         fit(small_config(), tracking_dataset, tmp_path / "link")
     holder.communicate()
     assert fit(small_config(), tracking_dataset, run).stopped == "finished"
@@ -67,8 +67,8 @@ def test_a_lock_that_a_dead_process_left_is_taken_over_and_named(tmp_path, hold)
     with lock_run(run, tell=lines.append):
         pass
     assert lines == [
-        f"note: the lock that process {holder.pid} on {socket.gethostname()} left behind on {run} "
-        "is taken over: it has ended"
+        f"note: taking over the lock that process {holder.pid} on {socket.gethostname()} left behind "
+        f"on {run}: that process has ended"
     ]
     assert not list(tmp_path.glob(".*"))
 

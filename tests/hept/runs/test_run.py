@@ -1,4 +1,4 @@
-"""A run finds its dataset again, and shows how it went."""
+"""A run finds its dataset again, and has a readable representation."""
 
 import shutil
 
@@ -11,7 +11,7 @@ from hept.training.trainer import fit
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, tracking_dataset):
-    """A folder with a dataset, and a run that was trained on it from there with relative paths."""
+    """A folder with a dataset and a run that was trained on it with relative paths."""
     from hept.settings.config import load_config
 
     folder = tmp_path_factory.mktemp("work") / "first"
@@ -52,7 +52,7 @@ def test_another_dataset_in_its_place_is_not_taken(trained, make_dataset):
     kept = data.rename(data.with_name("kept"))
     try:
         shutil.copytree(make_dataset(splits={"train": 3, "valid": 1, "test": 1}), data)
-        with pytest.raises(hepdata.InputError, match=r"another dataset at .*tracks.*name the dataset"):
+        with pytest.raises(hepdata.InputError, match=r"another dataset at .*tracks.*give the dataset"):
             hept.open_run(trained / "runs" / "a").open_dataset()
     finally:
         shutil.rmtree(data)
@@ -64,7 +64,7 @@ def test_a_dataset_that_is_gone_is_asked_for(folder, trained):
     kept = data.rename(data.with_name("kept"))
     try:
         shutil.rmtree(folder / "data")
-        with pytest.raises(hepdata.InputError, match=r"no dataset at .*tracks; .* name the dataset"):
+        with pytest.raises(hepdata.InputError, match=r"no dataset at .*tracks; .* give the dataset"):
             hept.evaluate(folder / "runs" / "a")
     finally:
         kept.rename(data)
@@ -95,7 +95,7 @@ def test_resume_takes_no_other_settings(trained):
 
 
 def test_functions_take_what_is_at_hand(trained):
-    """A text, a path, a run and a loaded model name the same model; a text and a dataset the same data."""
+    """A model is given as string, path, run or loaded model; a dataset as string or opened dataset."""
     path = trained / "runs" / "a"
     dataset = hepdata.open_dataset(trained / "data" / "tracks")
     answers = [

@@ -128,7 +128,7 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     [
         ("task: " + "[" * 5000 + "]" * 5000, "nested deeper than 20 levels"),
         ("task: " + "[" * 50 + "]" * 50, "nested deeper than 20 levels"),
-        (LAUGHS, "more than 10,000 values, aliases written out"),
+        (LAUGHS, "more than 10,000 values, with aliases expanded"),
         ("a: &a [*a]", "nested deeper than 20 levels"),
         ("a: &a [*a, *a]", "more than 10,000 values|nested deeper"),
         ("seed: " + "9" * 5000, "Exceeds the limit"),

@@ -1,4 +1,4 @@
-"""Signals of batch systems: the run is saved after the step, and the same command goes on."""
+"""Signals of batch systems: the run is saved after the step, and the same command continues it."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ def test_a_signal_finishes_the_step_saves_and_stops(tracking_dataset, small_conf
     assert signal.getsignal(number) == before
     assert (stopped.stopped, stopped.signal, stopped.steps) == ("interrupted", number, 3)
     assert read_state(run / "resume.pt")["position"]["step"] == 3
-    # The same call goes on, as a requeued job makes it.
+    # The same call continues the run, as in a requeued job.
     whole = fit(config, tracking_dataset, tmp_path / "whole")
     assert losses(fit(config, tracking_dataset, run).run) == losses(whole.run)
     assert (whole.stopped, whole.signal) == ("finished", None)
@@ -111,8 +111,8 @@ TERMINATED = """
 import os, signal, sys
 from hept.training import loop
 step = loop.Training._step
-def and_signal(self, window):
-    step(self, window)
+def and_signal(self, *arguments):
+    step(self, *arguments)
     if self.state.position.step == 3:
         os.kill(os.getpid(), signal.{name})
 loop.Training._step = and_signal
@@ -136,5 +136,5 @@ def test_the_command_ends_with_the_documented_code_and_goes_on(
         [sys.executable, "-m", "hept", *arguments], capture_output=True, text=True, check=False
     )
     assert again.returncode == 0, again.stderr
-    assert f"going on with the run in {tmp_path / 'run'}" in (again.stdout + again.stderr).replace("\n", "")
+    assert f"continuing the run in {tmp_path / 'run'}" in (again.stdout + again.stderr).replace("\n", "")
     assert len(losses(tmp_path / "run")) == 8

@@ -1,4 +1,4 @@
-"""A run that is killed at any of its writes and renames goes on with the same command."""
+"""The same command continues a run that is killed at any of its writes and renames."""
 
 import os
 import subprocess

@@ -1,4 +1,6 @@
 import struct
+import subprocess
+import sys
 
 import pytest
 from tensorboardX.proto.event_pb2 import Event
@@ -38,6 +40,37 @@ def test_rows_and_tensorboard_say_the_same(tmp_path):
     assert (row["train_loss"], row["valid_auc"]) == ("0.375", "0.9")
     assert 0 <= float(row["wait_for_data"]) <= 1
     assert float(row["points_per_s"]) > 0
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from hepdata.errors import JobError
+from hepdata.progress import Silent
+from hept.runs.folder import RunFolder
+from hept.training.expected_time import RunLength
+from hept.training.log import TrainingLog
+
+log = TrainingLog(RunFolder(Path(sys.argv[1])), Silent(), is_quiet=False)
+log.start(RunLength(100, 100), done=0)
+resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+for act in (lambda: [log.step(step, 1, 0.5, 1e-3, 2.0, 100) for step in range(1, 100)], log.finish):
+    try:
+        act()
+    except JobError as error:
+        print(error)
+"""
+
+
+def test_a_disk_that_is_full_for_tensorboard_is_one_line(tmp_path):
+    command = [sys.executable, "-c", FULL_DISK, tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    assert all(
+        line.startswith(f"{tmp_path / 'tensorboard'}: found the error File too large") for line in lines
+    )
 
 
 def test_rows_after_the_saved_step_are_forgotten(tmp_path):

@@ -9,7 +9,7 @@ def make(kind, **changes):
     return Schedule(lr=1.0, kind=kind, steps_per_epoch=10, n_steps=100, **changes)
 
 
-def test_step_halves_every_so_many_epochs():
+def test_step_halves_every_step_epochs():
     schedule = make("step", step_epochs=3)
     assert [schedule.rate(10 * epoch) for epoch in (0, 2, 3, 5, 6, 9)] == [1, 1, 0.5, 0.5, 0.25, 0.125]
 

@@ -70,6 +70,21 @@ def test_accumulated_batches_are_one_batch(tracking_dataset, small_config, tmp_p
     assert np.array(losses(two), float) == pytest.approx(np.array(losses(one), float), rel=1e-6)
 
 
+def test_batches_by_points_train_to_the_same_mean(tracking_dataset, small_config, tmp_path):
+    # All clouds have 170 points: two of them fit, in one batch or in two.
+    changes = ("model.dropout=0", "loss.random_negatives=0", "precision=64-true", "epochs=1")
+    by_points = small_config("tracking-demo", "batch_points=340", *changes)
+    by_number = small_config("tracking-demo", "batch_size=2", *changes)
+    accumulated = small_config("tracking-demo", "batch_points=200", "accumulate=2", *changes)
+    runs = [
+        fit(config, tracking_dataset, tmp_path / str(i)).run
+        for i, config in enumerate((by_points, by_number, accumulated))
+    ]
+    assert len(losses(runs[0])) == 2
+    assert losses(runs[0]) == losses(runs[1])
+    assert np.array(losses(runs[2]), float) == pytest.approx(np.array(losses(runs[0]), float), rel=1e-6)
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -77,10 +92,10 @@ from hept.settings.config import load_config
 from hept.training import trainer
 dataset, out, kill_at, *changes = sys.argv[1:]
 step = trainer.Training._step
-def and_die(self, window):
+def and_die(self, *arguments):
     if self.state.position.step == int(kill_at):
         os.kill(os.getpid(), signal.SIGKILL)
-    step(self, window)
+    step(self, *arguments)
 trainer.Training._step = and_die
 trainer.fit(load_config("tracking-demo", changes), dataset, Path(out))
 """
@@ -266,7 +281,7 @@ def test_a_run_is_not_overwritten_and_not_resumed_with_other_data(
         fit(small_config(), tracking_dataset, tmp_path / "run")
     other = make_dataset(splits={"train": 1, "valid": 1, "test": 1})
     for resume in (False, True):
-        with pytest.raises(InputError, match=r"expected the one that the run began with"):
+        with pytest.raises(InputError, match=r"expected the dataset with which the run started"):
             fit(small_config("tracking-demo", "epochs=1"), other, tmp_path / "run", resume=resume)
 
 

@@ -21,21 +21,21 @@ from hept.training.trainer import fit
 {before}
 if __name__ == "__main__":
     config, dataset, out = sys.argv[1:]
-    fit(load_config(config), dataset, Path(out), accelerator="cpu", devices=2, strategy="ddp")
+    fit(load_config(config), dataset, Path(out), device="cpu", devices=2, strategy="ddp")
 """
 
 INTERRUPT_IN_EXCHANGE = """
 import itertools, os, signal
 from lightning_fabric import Fabric
 
-all_reduce, count = Fabric.all_reduce, itertools.count(1)
+all_gather, count = Fabric.all_gather, itertools.count(1)
 
 def exchange(fabric, *args, **settings):
     if fabric.global_rank == 0 and next(count) == {number}:
         os.kill(os.getpid(), signal.SIGTERM)
-    return all_reduce(fabric, *args, **settings)
+    return all_gather(fabric, *args, **settings)
 
-Fabric.all_reduce = exchange
+Fabric.all_gather = exchange
 """
 
 
@@ -79,20 +79,21 @@ def test_a_bad_cloud_in_one_process_stops_both(make_dataset, small_config, tmp_p
     assert "found a loss of nan on event 3 sector 0" in errors or "a bad loss in another process" in errors
 
 
+@pytest.mark.parametrize(("number", "n_steps"), [(3, 3), (4, 4)])
 def test_an_interrupt_during_the_exchange_stops_both_after_the_next_step(
-    tracking_dataset, small_config, tmp_path
+    tracking_dataset, small_config, tmp_path, number, n_steps
 ):
-    # Ten epochs of one step. The fourth exchange of each asks all processes for interrupts, the fifth again
-    # after validation; this interrupt comes after its flag was read for the fifth of the second epoch.
+    # Ten epochs of two steps. An exchange after each step asks all processes for interrupts, another one
+    # after validation. The flag was read before: it is found after the next step.
     run = tmp_path / "run"
     config = small_config("tracking-demo", "epochs=10")
-    process = start_two(config, tracking_dataset, run, before=INTERRUPT_IN_EXCHANGE.format(number=10))
+    process = start_two(config, tracking_dataset, run, before=INTERRUPT_IN_EXCHANGE.format(number=number))
     try:
         assert process.wait(timeout=1200) == 0
     finally:
         process.kill()
-    assert len(RunFolder(run).read_rows("steps")) == 3
-    assert read_state(run / "resume.pt")["position"]["step"] == 3
+    assert len(RunFolder(run).read_rows("steps")) == n_steps
+    assert read_state(run / "resume.pt")["position"]["step"] == n_steps
 
 
 def test_both_processes_hear_that_another_training_has_the_folder(tracking_dataset, small_config, tmp_path):
@@ -101,5 +102,5 @@ def test_both_processes_hear_that_another_training_has_the_folder(tracking_datas
         process = start_two(small_config(), tracking_dataset, run)
         _, errors = process.communicate(timeout=300)
     assert process.returncode != 0
-    assert f"found another training at work on it (process {os.getpid()} on" in errors
+    assert f"found another training in progress (process {os.getpid()} on" in errors
     assert not run.exists()

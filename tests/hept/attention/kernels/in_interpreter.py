@@ -1,6 +1,6 @@
 """Triton kernels on a CPU, in Triton's interpreter: `python in_interpreter.py NAME` prints figures as JSON.
 
-A process of its own, since Triton asks for its interpreter while it is imported.
+It runs in its own process, since Triton chooses its interpreter when it is imported.
 """
 
 import json
@@ -25,7 +25,7 @@ from hept.attention.kernels.triton_launch import BACKWARD_KEY, BACKWARD_QUERY, F
 from hept.attention.kernels.triton_sort import order_both
 from hept.attention.kernels.triton_traffic import count_backward, count_forward
 
-# Linux's flag for memory that is not set aside; Python names it from 3.12 on.
+# MAP_NORESERVE of Linux, which Python defines from 3.12 on.
 NO_RESERVE = 0x4000
 NAMES = "out", "query", "key", "value", "coords"
 SHAPES = {
@@ -40,7 +40,7 @@ SHAPES = {
 
 
 def errors(rows, layout):
-    """Relative error of output and gradients against float64 `eager`."""
+    """Relative error of output and gradients against `attend_plain` in float64."""
     found, exact = run(attend_triton, rows, layout), run(attend_plain, as_double(rows), layout)
     assert all(each.dtype == torch.float32 for each in found)
     pairs = zip(NAMES, found, exact, strict=False)
@@ -52,7 +52,7 @@ def shapes():
 
 
 def extremes():
-    """Places near 20,000, some thousandths apart; one point that is far from all others; no numbers."""
+    """Coordinates near 20,000, some thousandths apart; one point far from all others; NaN."""
     rows, layout = draw([60], block=30, coords=2, heads=1, tables=2)
     rows.coords.div_(8).add_(20_000)
     found = {"far from 0": errors(rows, layout)}
@@ -71,7 +71,7 @@ def extremes():
 
 
 def traffic():
-    """Bytes by formula and as counted, where no point is query and key of one block."""
+    """Bytes by formula and as counted, if no block contains both the query and the key of a point."""
     found = {}
     for name, shape in {
         "one part": {"sizes": [48], "block": 12},
@@ -103,7 +103,7 @@ def traffic():
         )
         with count_gathers(parts=Sizes.of(rows, layout).count_parts(FORWARD)) as backward:
             compute_backward(rows, layout, torch.ones_like(out), out, total, into)
-        # The copies that lay out places are torch's, not a kernel's.
+        # The copies that make coordinates contiguous are made by torch, not by a kernel.
         of_copies = 2 * 4 * rows.coords.numel() if rows.coords is not None else 0
         found[name] = {
             "forward": [count_forward(*inputs).n_bytes - of_copies, forward.n_bytes],
@@ -120,7 +120,7 @@ def tensors_of(rows):
 
 
 def large():
-    """Operands more than 2³¹ numbers behind the first: the same results as of the same points alone."""
+    """Operands at offsets beyond 2³¹ give the same results as the same points alone."""
     n, heads, dim, values, coords, size = 2**26, 2, 33, 34, 2, 20
     rows, layout = draw([size], dim=dim, values=values, coords=coords, heads=heads, tables=1, block=size)
     blocks = layout.blocks
@@ -160,14 +160,14 @@ def large():
 
 
 def map_memory(shape, dtype=torch.float32):
-    """Zeros of which only what is touched takes memory."""
+    """Zeros in lazily committed memory: untouched pages take none."""
     size = int(np.prod(shape)) * dtype.itemsize
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
     return torch.frombuffer(memory, dtype=dtype).view(*shape)
 
 
 def many_blocks():
-    """66,000 blocks, all empty but for the last two."""
+    """66,000 blocks, of which only the last two are filled."""
     rows, layout = draw([20], block=10, heads=1, tables=1)
     n_empty = 66_000
     first = layout.blocks
@@ -176,14 +176,14 @@ def many_blocks():
         torch.cat([first.is_filled.new_zeros(n_empty, 10), first.is_filled]),
         first.slot + 10 * n_empty,
     )
-    # The backward pass finds its blocks in the same way.
+    # The backward pass indexes its blocks in the same way.
     expected = attend_triton(rows, layout)
     found = attend_triton(rows, Layout(layout.query_order, layout.key_order, blocks))
     return {"same": [torch.equal(found, expected)]}
 
 
 def orders():
-    """Orders from the kernel's keys against those of the tables, step by step."""
+    """Orders from the fused kernel's keys against the step-by-step orders of the tables."""
     found = {}
     for name, (sizes, periods) in {
         "one cloud": ([600], {}),

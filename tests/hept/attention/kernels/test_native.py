@@ -55,7 +55,7 @@ def tensors(rows):
 
 
 def run(attend, rows, layout):
-    """Output and gradients of all that enters."""
+    """Output and gradients of all inputs."""
     inputs = [t.detach().clone().requires_grad_() for t in tensors(rows)]
     out = attend(Operands(*inputs), layout)
     weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view(out.shape)
@@ -97,7 +97,7 @@ def test_rows_of_any_width(lanes, dim, coords, values):
     seed=st.integers(0, 99),
 )
 def test_any_shape(seed, **shape):
-    # Short distances, so that no sum is of tiny numbers only.
+    # Short distances, so that no sum consists only of tiny numbers.
     rows, layout = draw(seed=seed, scale=0.3, **shape)
     assert_same(Operands(0.3 * rows.query, 0.3 * rows.key, rows.value, rows.coords), layout, rtol=1e-4)
 
@@ -109,15 +109,15 @@ def test_keys_that_are_far_from_some_queries_or_all(lanes, scale):
 
 
 @needs_loops
-def test_far_places_that_differ_little_keep_their_difference(lanes):
+def test_small_differences_of_large_coordinates_are_precise(lanes):
     rows, layout = draw([200], block=40)
-    # Places of float32 near 20,000, two thousandths apart.
+    # Coordinates near 20,000, where float32 has steps of two thousandths.
     rows.coords.div_(8).add_(20_000)
     assert_same(rows, layout, rtol=1e-4)
 
 
 @needs_loops
-def test_far_features_too(lanes):
+def test_small_differences_of_large_features_are_precise(lanes):
     rows, layout = draw([200], block=40)
     rows.query.add_(3000)
     rows.key.add_(3000)
@@ -125,21 +125,21 @@ def test_far_features_too(lanes):
 
 
 @needs_loops
-def test_far_from_all_keys_is_far_from_nothing(lanes):
+def test_a_query_far_from_all_keys_gives_finite_results(lanes):
     rows, layout = draw([60], block=30)
     rows.coords[:, :, 7] = 1e15
     out, *grads = run(attend_native, rows, layout)
     assert all(grad.isfinite().all() for grad in (out, *grads))
-    # The point is its own neighbour in some table, or has none at all.
+    # The point shares a block with its own key in some table, or has no near key at all.
     is_alone = (out[:, 7] - rows.value[:, 7]).abs().amax(1) < 1e-6
     assert (is_alone | (out[:, 7].abs().amax(1) < 1e-9)).all()
     assert (grads[3][:, :, 7] == 0).all()
 
 
 @needs_loops
-def test_what_is_not_a_number_stays_in_its_blocks(lanes):
+def test_nan_stays_within_its_blocks(lanes):
     rows, layout = draw([60, 40], block=20)
-    # One of many that are not a number, and not the usual one.
+    # An unusual bit pattern of NaN.
     rows.query[:, 3] = torch.tensor(0x7FC00001, dtype=torch.int32).view(torch.float32)
     rows.key[:, 9], rows.value[:, 12] = torch.nan, torch.nan
     before = attend_native(draw([60, 40], block=20)[0], layout)
@@ -149,7 +149,7 @@ def test_what_is_not_a_number_stays_in_its_blocks(lanes):
 
 
 @needs_loops
-def test_what_is_not_a_number_is_seen_among_keys_that_are_far(lanes):
+def test_nan_propagates_also_if_all_keys_are_far(lanes):
     rows, layout = draw([60], block=30, tables=1, scale=1000.0)
     rows.query[:, 10:30] = torch.nan
     out = attend_native(rows, layout)
@@ -203,7 +203,7 @@ def test_auto_takes_the_loops_for_float32_and_torch_for_the_rest():
     rows, layout = draw([50])
     assert torch.equal(attend_auto(rows, layout), attend_native(rows, layout))
     assert torch.equal(attend_auto(as_double(rows), layout), attend_plain(as_double(rows), layout))
-    with pytest.raises(ValueError, match=r"found one for float32 on a CPU, got torch.float64"):
+    with pytest.raises(ValueError, match=r"found compiled loops for float32 on a CPU, got torch.float64"):
         attend_native(as_double(rows), layout)
 
 
@@ -212,5 +212,5 @@ def test_without_a_compiler_torch_does_it(monkeypatch):
     rows, layout = draw([50])
     assert not can_attend(rows)
     assert torch.equal(attend_auto(rows, layout), attend_plain(rows, layout))
-    with pytest.raises(ValueError, match=r"found no compiled part of hept, .*choose 'auto', or install"):
+    with pytest.raises(ValueError, match=r"found no compiled loops, .*choose 'auto', or install"):
         attend_native(rows, layout)

@@ -1,4 +1,4 @@
-"""Triton's block attention: in its interpreter, compiled without a GPU, and by its formulas."""
+"""Triton's block attention: in its interpreter, compiled without a GPU, and its cost formulas."""
 
 import sys
 from dataclasses import replace
@@ -36,7 +36,7 @@ def test_values_and_gradients_of_all_shapes_are_those_of_the_definition(interpre
         assert max(found.values()) < 2e-6, (shape, found)
 
 
-def test_places_may_be_far_from_zero_and_no_numbers_at_all(interpret):
+def test_large_coordinates_and_nan(interpret):
     found = interpret("extremes")
     assert found.pop("query that is not a number is seen")
     assert found.pop("other cloud is untouched")
@@ -74,7 +74,7 @@ def test_a_thousand_points_at_the_published_sizes(interpret):
     assert max(found.values()) < 2e-6, found
 
 
-def test_blocks_lie_on_the_axis_without_a_limit():
+def test_blocks_are_on_the_grid_axis_without_a_limit():
     for launch in LAUNCHES:
         first, second = find_grid(PUBLISHED, 70_000, launch)
         assert first >= 70_000
@@ -82,7 +82,7 @@ def test_blocks_lie_on_the_axis_without_a_limit():
 
 
 def test_64_bits_where_a_row_begins_beyond_31():
-    # The output is the widest: 192 numbers a point.
+    # The output is the widest: 192 numbers per point.
     most = 2**31 // 192
     assert not PUBLISHED.needs_64_bits(most)
     assert PUBLISHED.needs_64_bits(most + 1)
@@ -125,5 +125,5 @@ def test_kernels_fit_the_gpu_they_are_compiled_for(capability):
         kernels += compile_attention(replace(PUBLISHED, P=n_coords), capability)
     for kernel in kernels:
         assert kernel.fits, kernel
-        # The goal is 32 bytes, which `bench_kernels` shows; versions of Triton differ by some bytes.
+        # The goal is 32 bytes (see `bench_kernels`); versions of Triton differ by a few bytes.
         assert kernel.spilled <= 64, kernel

@@ -44,7 +44,7 @@ def test_operations_are_those_of_the_matrix_products(one_cloud):
     config, data, batch = one_cloud
     changed = config.model_copy(update={"model": config.model.model_copy(update={"kind": "mlp"})})
     found = measure_cost(changed, data, batch, repeats=1)
-    # Every weight of a linear layer is one multiply-add a point; biases and norms are none.
+    # Every weight of a linear layer is one multiply-add per point; biases and norms do not count.
     from hept.model.build import build_network
 
     network = build_network(changed.model, data.features, data.coords, is_embedding=True)
@@ -67,7 +67,7 @@ def test_latency_parts_are_positive_and_attention_is_one_of_them(one_cloud):
 
 def test_the_median_ignores_the_first_run():
     calls = []
-    median_seconds(lambda: calls.append(1), repeats=3)
+    median_seconds(lambda: calls.append(1), repeats=3, device=torch.device("cpu"))
     assert len(calls) == 4
 
 
@@ -95,7 +95,7 @@ def test_random_clouds_are_particles_in_the_plane():
 
 
 def test_one_size_is_measured():
-    found = measure_size("performer", 64)
+    found = measure_size("performer", 64, torch.device("cpu"))
     assert found["points"] == 64
     assert found["train_ms"] > 0
 

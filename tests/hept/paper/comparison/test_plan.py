@@ -32,7 +32,7 @@ def test_budgets_are_epochs_or_time(text, budget):
 
 @pytest.mark.parametrize("text", ["", "5", "0min", "2.5epochs", "five minutes", "-3s"])
 def test_other_budgets_are_refused(text):
-    with pytest.raises(InputError, match="expected epochs or time for each model, as 20epochs"):
+    with pytest.raises(InputError, match="expected epochs or time for each model, such as 20epochs"):
         parse_budget(text)
 
 

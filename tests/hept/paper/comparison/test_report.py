@@ -35,7 +35,7 @@ def cost(test_ms, **more):
 
 @pytest.fixture
 def findings():
-    """A comparison that found exactly what the paper did on Tracking-6k."""
+    """A comparison with exactly the paper's results on Tracking-6k."""
     scores = {name: accuracy_of(name, "Tracking-6k") / 100 for name in PAPER_MODELS}
     scores |= {"hept-dot": 0.72, "or-only": 0.71, "or-only-tied": 0.78, "or-and": 0.70, "or-and-tied": 0.88}
     return Findings(
@@ -110,7 +110,7 @@ def test_time_memory_and_grid_show_what_was_measured(findings):
     gcn = table(tables, "time").rows[1]
     assert gcn == ["GCN", 414.0, 138.0, 129.0, 471, 129, 138]
     assert table(tables, "memory").rows[0][:3] == ["HEPT", 330000, 5.0]
-    # Published grids are of Tracking-60k: not beside clouds of 6,800 points.
+    # Published grids are for Tracking-60k: not comparable with clouds of 6,800 points.
     assert table(tables, "sensitivity").rows[0][:4] == [3, 100, pytest.approx(92.0), 5.0]
     assert table(tables, "sensitivity").rows[1] == [1, 50, None, 5.0, None, None]
 
@@ -141,7 +141,7 @@ def test_failures_and_stops_are_told(findings):
     found = table(make_tables(findings), "accuracy")
     assert found.rows[PAPER_MODELS.index("gcn")] == ["GCN", None, 79.61, None]
     assert any("gcn failed: found a loss of nan" in note for note in found.notes)
-    assert any("the same command goes on" in note for note in found.notes)
+    assert any("the same command continues" in note for note in found.notes)
 
 
 def test_report_writes_markdown_csv_and_pictures(findings, tmp_path):

@@ -43,7 +43,7 @@ def test_every_table_is_filled(pileup_dataset, small_config, tmp_path, monkeypat
     assert not found.failed
 
 
-def test_what_is_there_is_not_made_again(tracking_dataset, small_config, tmp_path):
+def test_stored_results_are_reused(tracking_dataset, small_config, tmp_path):
     config = small_config("tracking-demo", "model.n_neighbors=8")
     first, lines = compare(tracking_dataset, config, tmp_path)
     assert sum(line.startswith("training") for line in lines) == 3
@@ -56,7 +56,7 @@ def test_what_is_there_is_not_made_again(tracking_dataset, small_config, tmp_pat
     assert lines[0] == "training gcn"
 
 
-def test_a_stopped_training_is_gone_on_with(tracking_dataset, small_config, tmp_path, monkeypatch):
+def test_a_stopped_training_is_continued(tracking_dataset, small_config, tmp_path, monkeypatch):
     config = small_config("tracking-demo", "model.n_neighbors=8")
     real, calls = accuracy.fit, []
 
@@ -78,7 +78,7 @@ def test_a_stopped_training_is_gone_on_with(tracking_dataset, small_config, tmp_
     assert again.accuracy["hept"]["epochs"] == 2
 
 
-def test_a_run_killed_before_its_first_state_is_begun_anew(tracking_dataset, small_config, tmp_path):
+def test_a_run_killed_before_its_first_state_is_started_again(tracking_dataset, small_config, tmp_path):
     config = small_config("tracking-demo")
     settings = (("hept",), ("accuracy",))
     compare(tracking_dataset, config, tmp_path, *settings)

@@ -1,4 +1,4 @@
-"""Where one block, or one window, holds the whole cloud, an approximation must be exact."""
+"""If one block or window holds the whole cloud, an approximation must be exact."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ WHOLE = 64
 
 
 def literal(query, key, value, clouds, kernel):
-    """Attention written as its definition, a point at a time."""
+    """Attention by its definition, one point at a time."""
     out = torch.zeros_like(value)
     for head in range(query.shape[0]):
         for u in range(query.shape[1]):
@@ -75,7 +75,7 @@ def test_one_block_is_exact_with_the_kernel_of_hept(vectors, mechanism):
 @pytest.mark.parametrize("block_size", [WHOLE, 20])
 def test_reformer_sees_everyone_but_itself_in_one_block_or_in_two(vectors, block_size):
     query, _, value, coords, clouds = vectors
-    # A cloud of 40 in two blocks of 20, each of which also sees the other; tables then agree.
+    # A cloud of 40 in two blocks of 20, each of which also attends to the other, so that all tables agree.
     found = ReformerAttention(2, 4, block_size=block_size, n_tables=2)(query, query, value, coords, clouds)
     key = query / query.norm(dim=-1, keepdim=True) * 4**0.25
     expected = torch.zeros_like(value)

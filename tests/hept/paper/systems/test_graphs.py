@@ -1,4 +1,4 @@
-"""Graph layers against sums over small graphs, written out."""
+"""Graph layers against explicit sums over small graphs."""
 
 import math
 
@@ -14,7 +14,7 @@ from hept.paper.systems.gravnet import GravNetLayer
 from hept.paper.systems.neighbors import GraphMemory, find_neighbors
 from hept.paper.systems.point_transformer import PointTransformerAttention
 
-# A row of four points, of which NEAR names the two nearest of each, and a cloud of two.
+# A row of four points, with the two nearest of each in NEAR, and a cloud of two.
 COORDS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [2.1, 0.0], [3.3, 0.0], [0.0, 0.0], [0.5, 0.0]]).double()
 NEAR = {0: [1, 2], 1: [0, 2], 2: [1, 3], 3: [2, 1], 4: [5], 5: [4]}
 
@@ -62,7 +62,7 @@ def test_edge_convolution_finds_neighbours_among_features(clouds, x):
     layer = EdgeConvLayer(5, None, 2).double()
     in_plane = EdgeConvLayer(5, GraphMemory(2)).double()
     in_plane.load_state_dict(layer.state_dict())
-    # Features that lie as the points do give the same graph.
+    # Features equal to the coordinates give the same graph.
     x = torch.cat([COORDS[:, :1], torch.zeros(6, 4).double()], 1)
     torch.testing.assert_close(layer(x, COORDS, clouds), in_plane(x, COORDS, clouds))
 

@@ -1,4 +1,4 @@
-"""Random-feature estimates are unbiased, and their error falls as the root of their number."""
+"""Random-feature estimates are unbiased, and their error falls as 1/√(number of features)."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def test_directions_are_orthogonal_in_groups_and_as_long_as_gaussian_vectors():
 
 def error_against_exact(vectors, n_random, make):
     query, key, value, coords, clouds = vectors
-    # Small on purpose: at 0.5 the error fell 3.4-fold, not 16-fold, from 64 to 16,384 features (long tails).
+    # Small: at 0.5 the error fell only 3.4-fold, not 16-fold, from 64 to 16,384 features (long tails).
     query, key = 0.2 * query, 0.2 * key
     exact = ExactAttention()(query, key, value, coords, clouds)
     squares = []
@@ -71,7 +71,7 @@ def test_blocks_make_scatterbrain_better_than_its_features_alone(vectors):
 def test_pairs_that_meet_in_several_tables_count_once(vectors):
     query, key, value, coords, clouds = vectors
     torch.manual_seed(0)
-    # All tables alike: every pair meets three times or never.
+    # All tables are equal: every pair shares a block in all three tables or in none.
     mechanism = ScatterBrainAttention(2, 4, block_size=10, n_tables=3, n_random=8)
     mechanism.alpha[:] = mechanism.alpha[:1]
     once = ScatterBrainAttention(2, 4, block_size=10, n_tables=1, n_random=8)
@@ -97,7 +97,7 @@ def test_positional_features_of_flt_are_unbiased_and_converge():
     assert spreads[0] / spreads[1] == pytest.approx(4, rel=0.15)
 
 
-def test_flt_attends_by_product_and_place(vectors):
+def test_flt_attends_by_product_and_position(vectors):
     query, key, value, coords, clouds = vectors
     query, key = 0.3 * query, 0.3 * key
     torch.manual_seed(0)

@@ -40,7 +40,7 @@ def test_clouds_of_a_batch_do_not_meet(name, tracking_frame):
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_cloud_is_seen_whole(name, tracking_frame):
-    """A changed point changes others of its cloud: the test above would pass for systems that see nothing."""
+    """A changed point changes others of its cloud: a system without attention would pass the test above."""
     model = build(name, tracking_frame)
     features, coords, offsets = draw(tracking_frame, [60])
     moved = features.clone()
@@ -111,14 +111,14 @@ def test_random_stays_as_drawn(tracking_frame):
     torch.testing.assert_close(model(features, coords, offsets).detach(), before)
 
 
-def test_random_scores_do_not_look(pileup_frame):
+def test_random_scores_ignore_their_inputs(pileup_frame):
     model = build("random", pileup_frame)
     features, coords, offsets = draw(pileup_frame, [30])
     torch.testing.assert_close(model(features, coords, offsets), model(features + 5, coords * 2, offsets))
 
 
-def test_a_find_turn_phi_changes_nothing_where_it_is_periodic(pileup_frame):
-    """A full turn of φ is the same place, for every system that looks at places only through their period."""
+def test_a_full_turn_of_phi_changes_nothing_where_it_is_periodic(pileup_frame):
+    """A full turn of φ is the same point, for every system that uses coordinates modulo their period."""
     for name in ("smyrf", "smyrf-khept", "flt", "performer-khept", "pointtrans", "gcn", "gatedgnn", "hept"):
         model = build(name, pileup_frame)
         features, coords, offsets = draw(pileup_frame, [50])
@@ -142,7 +142,7 @@ def test_half_precision_keeps_hashes_and_distances(name, tracking_frame):
     assert (half - exact).square().mean().sqrt() < 0.1 * exact.square().mean().sqrt()
 
 
-# Reformer and HyperAttention put points of one bucket in the order in which they come.
+# Reformer and HyperAttention keep points of one bucket in input order.
 @pytest.mark.parametrize("name", [name for name in SYSTEMS if name not in ("reformer", "hyperattn")])
 def test_the_order_of_points_does_not_matter(name, tracking_frame):
     model = build(name, tracking_frame)

@@ -66,6 +66,6 @@ def test_rff_operations_counted_by_hand():
 
 
 def test_lsh_operations_counted_by_hand():
-    # n = 3, d = 2, two tables of two functions, one joined pair each:
+    # n = 3, d = 2, two tables of two functions, one colliding pair each:
     # hashing 3*2*3 = 18, kernel 7, product of blocks of 2 and 1: 2*2*3 + 2*1*1 = 14; adding 6.
     assert count_lsh_flops(3, 2, 2, 2, 1) == 2 * (18 + 7 + 14) + 6

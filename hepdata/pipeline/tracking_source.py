@@ -1,0 +1,218 @@
+"""TrackML events as a source of clouds: reader, features and pairs in sequence.
+
+In: a folder or zip of events, and a configuration; out: an `EventSource`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from hepdata.cloud import PointCloud
+from hepdata.errors import HeptError, InputError
+from hepdata.features.sectors import Sectors
+from hepdata.features.tracking import CloudChoice, make_clouds
+from hepdata.pairs.paper_definition import pair_nearest_others, pair_same_particle
+from hepdata.pairs.published_definition import pair_published
+from hepdata.pipeline.event_source import EventRef
+from hepdata.progress import Progress
+from hepdata.readers.trackml import read_event
+from hepdata.readers.trackml_detector import Detector, read_detector
+from hepdata.readers.trackml_files import (
+    EventFiles,
+    RawFile,
+    checksum_files,
+    find_detectors,
+    find_events,
+)
+from hepdata.schema import Schema
+from hepdata.storage.dataset.manifest import SourceFile
+
+PairDefinition = Literal["paper", "published", "none"]
+
+
+@dataclass(frozen=True)
+class PairChoice:
+    """Which pairs are stored.
+
+    Attributes:
+        definition: "paper", "published" (what the authors' files hold) or "none".
+        n_negatives: Negatives of a point ("paper"), most neighbours of a point ("published").
+        radius: Largest distance of a neighbour in (η, φ); "published" only.
+    """
+
+    definition: PairDefinition = "paper"
+    n_negatives: int = 256
+    radius: float = 1.0
+
+
+@dataclass(frozen=True)
+class TrackingConfig:
+    """Everything that decides what a tracking dataset holds.
+
+    Attributes:
+        clouds: Hits, features, labels and sectors.
+        pairs: Pair lists.
+    """
+
+    clouds: CloudChoice = field(default_factory=CloudChoice)
+    pairs: PairChoice = field(default_factory=PairChoice)
+
+
+TRACKING_PRESETS: dict[str, TrackingConfig] = {
+    "tracking-60k": TrackingConfig(),
+    "tracking-6k": TrackingConfig(clouds=CloudChoice(sectors=Sectors(n_sectors=10, edge="published"))),
+}
+
+
+@dataclass(frozen=True)
+class TrackingSource:
+    """Some events of a TrackML sample and what to make of them; see `open_tracking`.
+
+    Attributes:
+        root: Folder or zip of the sample.
+        events: The chosen events and their files.
+        detectors: The detectors file, where one is needed.
+        detector: Its modules, read once for all workers.
+        config: What to make.
+    """
+
+    root: Path
+    events: tuple[EventFiles, ...]
+    detectors: RawFile | None
+    detector: Detector | None = field(repr=False)
+    config: TrackingConfig
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the clouds."""
+        return self.config.clouds.schema
+
+    def list_events(self) -> list[EventRef]:
+        """All chosen events in event-id order."""
+        return [EventRef(event.event_id, event.stem) for event in self.events]
+
+    def list_files(self, progress: Progress | None = None) -> list[SourceFile]:  # noqa: ARG002 (files are small)
+        """The files that are read, with checksums; a zip counts as one file."""
+        used = _parts_used(self.config.clouds)
+        files = [event.parts[part] for event in self.events for part in used if part in event.parts]
+        if self.detectors is not None:
+            files.append(self.detectors)
+        paths = list(dict.fromkeys(file.container or Path(file.name) for file in files))
+        return [
+            SourceFile(name=_short_name(path, self.root), bytes=size, sha256=digest)
+            for path, (size, digest) in zip(paths, checksum_files(paths), strict=True)
+        ]
+
+    def describe(self) -> dict[str, object]:
+        """The configuration as JSON values."""
+        return asdict(self.config)
+
+    def read_clouds(
+        self, events: Sequence[EventRef]
+    ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
+        """Read, featurise and pair one event after the other."""
+        files = {event.event_id: event for event in self.events}
+        for ref in events:
+            try:
+                yield ref, self._read(files[ref.event_id])
+            except HeptError as error:
+                yield ref, error
+
+    def _read(self, files: EventFiles) -> list[PointCloud]:
+        choice = self.config.clouds
+        event = read_event(files, with_cells=choice.has_cell_features, with_truth=choice.is_labelled)
+        clouds = make_clouds(event, self.detector, choice)
+        return [add_pairs(cloud, self.config.pairs) for cloud in clouds]
+
+
+def add_pairs(cloud: PointCloud, choice: PairChoice) -> PointCloud:
+    """The same cloud with its pair lists, computed from the stored (float32) η and φ."""
+    if choice.definition == "none":
+        return cloud
+    eta, phi, particle_id = cloud.columns["eta"], cloud.columns["phi"], cloud.columns["particle_id"]
+    if choice.definition == "published":
+        positives, negatives = pair_published(eta, phi, particle_id, choice.n_negatives, choice.radius)
+    else:
+        positives = pair_same_particle(particle_id)
+        negatives = pair_nearest_others(eta, phi, particle_id, choice.n_negatives)
+    return replace(cloud, positives=positives, negatives=negatives)
+
+
+def open_tracking(
+    raw: Path,
+    config: TrackingConfig,
+    *,
+    detectors: Path | None = None,
+    first_event: int | None = None,
+    last_event: int | None = None,
+    max_events: int | None = None,
+    ignore_truth: bool = False,
+) -> TrackingSource:
+    """Find the events of a sample and check that the configuration fits them.
+
+    A sample without any truth gives an unlabelled dataset without pairs.
+
+    Args:
+        raw: Folder or zip of events.
+        config: What to make.
+        detectors: Modules file; by default the one next to the events.
+        first_event: Lowest event id to take.
+        last_event: Highest event id to take, inclusive.
+        max_events: Take at most this many, lowest ids first.
+        ignore_truth: Build unlabelled although there is truth.
+
+    Raises:
+        InputError: No event is left, or the detectors file is needed and missing or wrong.
+    """
+    # Workers of a cluster have other working directories.
+    raw = raw.absolute()
+    detectors = detectors.absolute() if detectors is not None else None
+    events = [
+        event
+        for event in find_events(raw)
+        if (first_event is None or event.event_id >= first_event)
+        and (last_event is None or event.event_id <= last_event)
+    ][:max_events]
+    if not events:
+        raise InputError(
+            raw,
+            found=f"no event with an id from {first_event} to {last_event}",
+            expected="at least one event",
+            remedy="widen `events`; the ids are the numbers in the file names",
+        )
+    if ignore_truth or not any(event.has_truth for event in events):
+        clouds = replace(config.clouds, is_labelled=False, keep_noise=True, min_pt=None)
+        config = replace(config, clouds=clouds, pairs=replace(config.pairs, definition="none"))
+    file = _choose_detectors(raw, detectors, config.clouds)
+    detector = read_detector(file) if file is not None else None
+    return TrackingSource(raw, tuple(events), file, detector, config)
+
+
+def _choose_detectors(raw: Path, detectors: Path | None, choice: CloudChoice) -> RawFile | None:
+    if not choice.has_cell_features and choice.layers == "pixel" and detectors is None:
+        return None
+    if detectors is None or detectors.suffix == ".zip":
+        file = find_detectors(detectors or raw)
+    else:
+        file = RawFile(None, str(detectors))
+    if file is None:
+        raise InputError(
+            detectors or raw,
+            found="no detectors.csv, or more than one",
+            expected="the detectors file of these events, for pitches, thicknesses and rotations",
+            remedy="give it as `detectors`, or give `cell_features=False`",
+        )
+    return file
+
+
+def _parts_used(choice: CloudChoice) -> tuple[str, ...]:
+    cells = ("cells",) if choice.has_cell_features else ()
+    truth = ("particles", "truth") if choice.is_labelled else ()
+    return ("hits", *cells, *truth)
+
+
+def _short_name(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if root.is_dir() and path.is_relative_to(root) else path.name

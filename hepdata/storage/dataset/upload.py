@@ -1,0 +1,117 @@
+"""Datasets at fsspec URLs: written to a local folder, then uploaded, the manifest last."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hepdata.errors import InputError, JobError
+from hepdata.progress import Progress
+from hepdata.storage.dataset.names import MANIFEST_NAME
+from hepdata.storage.location import DatasetLocation, open_location
+
+Location = str | os.PathLike[str]
+
+
+def check_output(out: Location, *, overwrite: bool = False) -> None:
+    """Check before a build whether a dataset may be written to the URL `out`; folders are checked later.
+
+    Raises:
+        InputError: A URL that cannot be used or has a dataset already, or `overwrite` with a URL.
+    """
+    place = open_location(out)
+    if place.is_local:
+        return
+    if overwrite:
+        raise InputError(
+            place.location,
+            found="`overwrite=True` with a URL",
+            expected="a local folder to replace, or a URL without a dataset",
+            remedy="remove the dataset there first, or choose another URL",
+        )
+    try:
+        system, path = place.find(MANIFEST_NAME)
+        has_dataset = system.exists(path)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(
+            place.location,
+            found=f"a location that cannot be used ({error})",
+            expected="a folder, or a URL that fsspec can write to",
+            remedy="check path and permissions; some kinds of URLs need another package for fsspec",
+        ) from error
+    if has_dataset:
+        raise InputError(
+            place.location,
+            found="a dataset that already exists",
+            expected="a URL for a new one",
+            remedy="choose another URL, or remove the dataset there first",
+        )
+
+
+@contextmanager
+def local_folder(out: Location, progress: Progress, *, build: str = "") -> Iterator[Path]:
+    """The local folder in which a dataset is made: `out`, or for a URL a folder that is uploaded at the end.
+
+    A URL without a manifest is no dataset: an upload that is killed never leaves a dataset that looks
+    complete.
+
+    Args:
+        out: Folder or fsspec URL, as `check_output` accepts it.
+        progress: Told of every file that is copied.
+        build: Fingerprint of a build, which continues an earlier attempt; without it the folder is new.
+
+    Raises:
+        InputError: The URL cannot be used, or has a dataset already.
+        JobError: The copy failed.
+    """
+    check_output(out)
+    place = open_location(out)
+    if place.is_local:
+        yield _follow(Path(place.location))
+        return
+    # The same name for every attempt. The environment variable TMPDIR chooses the disk.
+    name = hashlib.sha256(f"{place.location} {build}".encode()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"hept-{name}"
+    if not build:
+        shutil.rmtree(folder, ignore_errors=True)
+    yield folder
+    _upload(folder, place, progress)
+    shutil.rmtree(folder)
+
+
+def _follow(out: Path) -> Path:
+    """Resolve symbolic links: the staging folder must be on the same disk as the dataset."""
+    # A broken link keeps its own name, and is refused later because it exists.
+    return out.resolve() if out.is_dir() else Path(os.path.abspath(out))  # noqa: PTH100
+
+
+def _upload(folder: Path, place: DatasetLocation, progress: Progress) -> None:
+    names = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST_NAME)
+    progress.start("copying", len(names) + 1, "file")
+    try:
+        for name in (*names, MANIFEST_NAME):
+            _put(folder / name, place)
+            progress.advance()
+    finally:
+        progress.finish()
+
+
+def _put(path: Path, place: DatasetLocation) -> None:
+    try:
+        system: Any
+        system, target = place.find(path.name)
+        system.makedirs(target.rpartition("/")[0], exist_ok=True)
+        system.put_file(str(path), target)
+    except Exception as error:  # fsspec passes on all exceptions of its clients
+        raise JobError(
+            place.name_of(path.name),
+            found=f"the error {type(error).__name__}: {error}",
+            expected="to write the file",
+            remedy="repair the access to the URL and run the same command again",
+        ) from error

@@ -1,0 +1,1 @@
+"""HDF5 files, one flat array per column: `writer`, `reader`, `checksum`, `new_file`."""

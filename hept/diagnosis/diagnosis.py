@@ -1,0 +1,97 @@
+"""All checks in order, each a line as soon as it is done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from hepdata.progress import Progress
+from hept.devices.memory import memory_errors
+from hept.diagnosis.environment import describe_device, describe_software
+from hept.diagnosis.kernels import check_kernels
+from hept.diagnosis.speed import SIZES, measure_loader, measure_speed
+from hept.diagnosis.steps import check_steps
+from hept.diagnosis.two_processes import check_two_processes
+from hept.diagnosis.verdict import Verdict, judge
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `hept.doctor` found.
+
+    Attributes:
+        device: On which.
+        verdicts: One for each thing looked at.
+    """
+
+    device: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong."""
+        return all(verdict.status != "wrong" for verdict in self.verdicts)
+
+    def as_dict(self) -> dict[str, object]:
+        """For a JSON file."""
+        return {
+            "device": self.device,
+            "is_well": self.is_well,
+            "verdicts": [asdict(verdict) for verdict in self.verdicts],
+        }
+
+
+def examine(device: torch.device, *, is_full: bool, progress: Progress) -> Diagnosis:
+    """Look at everything.
+
+    Args:
+        device: Where to compute.
+        is_full: All sizes on a CPU too.
+        progress: Told each verdict as it comes.
+    """
+    # Deterministic products on CUDA need it before the first of them.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    sizes = SIZES if is_full or device.type != "cpu" else SIZES[:1]
+    repeats = 3 if device.type == "cpu" else 9
+    verdicts = []
+    with TemporaryDirectory(prefix="hept-doctor-") as folder:
+        checks = _list_checks(device, sizes, repeats, Path(folder))
+        progress.start("examining", len(checks), "check")
+        for name, check in checks.items():
+            for verdict in _survive(name, check):
+                verdicts.append(verdict)
+                progress.advance(0, verdict.name)
+            progress.advance(1)
+        progress.finish()
+    return Diagnosis(str(device), tuple(verdicts))
+
+
+def _list_checks(
+    device: torch.device, sizes: Iterable[int], repeats: int, folder: Path
+) -> dict[str, Callable[[], Iterable[Verdict]]]:
+    checks: dict[str, Callable[[], Iterable[Verdict]]] = {
+        "versions": lambda: [describe_software()],
+        "device": lambda: [describe_device(device)],
+        "kernels": lambda: check_kernels(device),
+        "training steps": lambda: check_steps(device),
+        "two processes": lambda: [check_two_processes(folder, device)],
+    }
+    for n in sizes:
+        checks[f"speed, {n:,} points"] = partial(measure_speed, device, n, repeats=repeats)
+        checks[f"loader, {n:,} points"] = partial(measure_loader, folder, n)
+    return checks
+
+
+def _survive(name: str, check: Callable[[], Iterable[Verdict]]) -> Iterator[Verdict]:
+    """The verdicts of a check; one that fails is a verdict too, and the others go on."""
+    try:
+        with memory_errors(name, remedy="close other programs that use the device"):
+            yield from check()
+    except Exception as error:
+        yield judge(name, False, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")

@@ -1,0 +1,84 @@
+"""Training steps on a made-up event: whether they repeat, and what half precision does to the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from hept.devices.choice import Precision
+from hept.devices.precision import mixed_precision
+from hept.diagnosis.event import Event, draw_event
+from hept.diagnosis.verdict import Verdict, compare_losses, judge
+from hept.losses import RandomNegatives, info_nce
+from hept.model.transformer import HEPT
+
+N_STEPS = 4
+N_POINTS = 1500
+# The loss in half precision may differ by this part of it.
+MOST_HALF = 0.02
+
+
+def check_steps(device: torch.device) -> Iterator[Verdict]:
+    """Equal steps have equal losses; losses in half precision are those of float32."""
+    event = draw_event(N_POINTS).to(device)
+    yield _check_determinism(event, device)
+    plain = train(event, device)
+    # Without scaling of losses float16 is for GPUs that lack bfloat16.
+    yield _check_half("bf16-mixed", plain, train(event, device, precision="bf16-mixed"))
+
+
+def train(event: Event, device: torch.device, *, precision: Precision = "32-true") -> list[float]:
+    """The losses of a few steps from the same weights."""
+    torch.manual_seed(0)
+    model = HEPT(15, 6, 12, dropout=0.0).to(device).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    losses = []
+    for step in range(N_STEPS):
+        with mixed_precision(device, precision):
+            out = model(event.features, event.coords, event.offsets)
+        generator = torch.Generator().manual_seed(step)
+        loss = info_nce(
+            out,
+            event.positives,
+            event.negatives,
+            event.particle,
+            event.particle > 0,
+            random_negatives=RandomNegatives(0.2, event.offsets, generator, seed=step),
+        )
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        losses.append(loss.detach())
+    return [float(loss) for loss in losses]
+
+
+def _check_determinism(event: Event, device: torch.device) -> Verdict:
+    try:
+        with _deterministic():
+            first, second = train(event, device), train(event, device)
+    except RuntimeError as error:
+        # Torch names the operator.
+        return judge("determinism", False, " ".join(str(error).split())[:200])
+    text = f"losses of {N_STEPS} steps, twice: {first[-1]:.9g} and {second[-1]:.9g}"
+    figures: dict[str, float | str] = {f"step {i + 1}": loss for i, loss in enumerate(first)}
+    figures |= {f"step {i + 1} again": loss for i, loss in enumerate(second)}
+    return judge("determinism", first == second, text, figures)
+
+
+@contextmanager
+def _deterministic() -> Iterator[None]:
+    """Only operators that give the same result each time; others raise."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def _check_half(name: str, plain: list[float], half: list[float]) -> Verdict:
+    error = compare_losses(half, plain)
+    text = f"loss off by {100 * error:.2g} % at most in {N_STEPS} steps, {half[-1]:.4g} for {plain[-1]:.4g}"
+    return judge(f"half precision, {name}", error < MOST_HALF, text, {"error": error})
