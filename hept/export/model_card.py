@@ -29,8 +29,8 @@ def write_card(trained: TrainedModel, card: ModelCard, exported: Exported) -> st
         "",
         f"# {trained.task}: a {model.kind} model",
         "",
-        f"{count_parameters(trained.network):,} parameters, {model.n_layers} layers, trained for {card.epoch} "
-        f"epochs and packaged with hept {__version__}.",
+        f"{count_parameters(trained.network):,} parameters, {model.n_layers} layers, trained for "
+        f"{card.epoch} epochs and packaged with hept {__version__}.",
         "",
         "## Use",
         "",
@@ -92,8 +92,8 @@ def _write_limits(exported: Exported) -> list[str]:
         "- NaN and infinite inputs give outputs without meaning.",
         f"- `model.onnx` was compared with torch {certificate.torch} by {certificate.runtime} "
         f"{certificate.version} on clouds of up to {sizes:,} points: 99 % of points differ by at most "
-        f"{certificate.worst.p99:.2g} of the outputs' scale. Where two runtimes round a hash differently, single points change more (largest: "
-        f"{max(check.largest for check in certificate.checks):.1g}).",
+        f"{certificate.worst.p99:.2g} of the outputs' scale. Where two runtimes round a hash differently, "
+        f"single points differ more (at most {max(check.largest for check in certificate.checks):.1g}).",
         "",
         "## Licence",
         "",

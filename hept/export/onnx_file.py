@@ -26,8 +26,11 @@ def write_onnx(path: Path, graph: ModelGraph, program: ExportedProgram, metadata
         # Stack traces of the export: twice as large as the rest, with paths of this machine.
         del node.metadata_props[:]
         node.doc_string = ""
-    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
+    # Shapes of inner values only repeat what a runtime infers, with axes named by the tracer.
+    del model.graph.value_info[:]
+    for value in (*model.graph.input, *model.graph.output):
         del value.metadata_props[:]
+        value.type.tensor_type.shape.dim[0].dim_param = "borders" if value.name == "offsets" else "points"
     del model.graph.metadata_props[:]
     del model.metadata_props[:]
     onnx.checker.check_model(model)
@@ -84,7 +87,7 @@ def _rename(model: Any, inputs: list[str], outputs: list[str]) -> None:
     names = {name for node in model.graph.node for name in (*node.input, *node.output)}
     # An inner value that happens to be called like an input gets out of its way.
     new = {name: f"{name}_inner" for name in (names & taken) - set(new)} | new
-    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info, *model.graph.initializer):
+    for value in (*model.graph.input, *model.graph.output, *model.graph.initializer):
         value.name = new.get(value.name, value.name)
     for node in model.graph.node:
         for names_of_node in (node.input, node.output):

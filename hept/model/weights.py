@@ -84,7 +84,7 @@ def save_weights(path: Path, state: dict[str, Tensor], card: ModelCard) -> None:
 
 
 def load_model(source: ModelLike) -> TrainedModel:
-    """Load a trained model from a run, a packaged folder, a model hub, a weights file, or the published `.pt`.
+    """Load a trained model from a run, a packaged folder, a hub, a weights file, or the published `.pt`.
 
     Reads only numbers and their description; executes nothing.
 

@@ -265,7 +265,7 @@ def _flatten(content: Mapping[str, object], prefix: str = "") -> dict[str, objec
 
 
 def find_weights(source: str | Path) -> Path:
-    """The weights file of a run folder (the best weights, else the last), of a packaged model, or the given file.
+    """The weights file of a run folder (the best, else the last), of a packaged model, or the given file.
 
     Raises:
         InputError: There is none.
