@@ -83,7 +83,7 @@ def prepare(folder: Path) -> None:
     """Raw events, and the datasets, the run and the weights that jobs start from."""
     import torch
 
-    from benchmarks.published_model import draw_state
+    from hept.paper.literal_model import draw_state
 
     hepdata.simulate_tracking(folder / "raw", events=6, hits_per_event=120, seed=5)
     hepdata.simulate_pileup(folder / "pileup.root", events=4, pileup=2, seed=2)
@@ -128,7 +128,7 @@ def fit(folder: Path, out: str = "out", devices: int = 1) -> object:
         folder / out,
         preset="tracking-demo",
         settings=TINY_MODEL,
-        accelerator="cpu",
+        device="cpu",
         devices=devices,
         threads=1,
     )

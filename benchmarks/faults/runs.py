@@ -39,7 +39,7 @@ def resume(copy: Path, *, without_newest: bool) -> str:
     shutil.copytree(copy / "run", copy / "out")
     if without_newest:
         (copy / "out" / "resume.pt").unlink()
-    hept.fit(resume=copy / "out", accelerator="cpu")
+    hept.fit(resume=copy / "out", device="cpu")
     # Tables are for people, and have no checksum.
     numbers = [read_numbers(copy / "out" / name) for name in ("best.safetensors", "last.safetensors")]
     return sha256(b"".join(numbers)).hexdigest()

@@ -124,6 +124,8 @@ def fill_steps(
 ) -> list[list[NDArray[np.int64]]]:
     """Deal clouds, in their order, to steps of one batch a rank that hold at most `batch_points` each.
 
+    An empty cloud counts as one point, so that no batch holds any number of them.
+
     The next cloud goes to the rank with the fewest points, so that ranks get equal work; where it does not
     fit there, the step is full. A larger cloud is a batch by itself. Where too few clouds are left for all
     ranks at the end, the step before is dealt again with them; it may then hold more than fits.
@@ -131,13 +133,13 @@ def fill_steps(
     steps: list[list[list[int]]] = []
     loads: list[int] = []
     for cloud in order.tolist():
+        load = max(points[cloud], 1)
         rank = loads.index(min(loads)) if loads else 0
-        if not loads or (loads[rank] and loads[rank] + points[cloud] > batch_points):
+        if not loads or (loads[rank] and loads[rank] + load > batch_points):
             steps.append([[] for _ in range(world_size)])
             loads, rank = [0] * world_size, 0
         steps[-1][rank].append(cloud)
-        # An empty cloud takes its turn too.
-        loads[rank] += max(points[cloud], 1)
+        loads[rank] += load
     if len(steps) > 1 and not all(steps[-1]):
         last, before = steps.pop(), steps.pop()
         clouds = [cloud for step in (before, last) for batch in step for cloud in batch]

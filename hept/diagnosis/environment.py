@@ -21,6 +21,7 @@ def describe_software() -> Verdict:
     """Versions of this package and of those that compute."""
     found: dict[str, float | str] = {"hept": __version__, "python": platform.python_version()}
     found |= {name: _find_version(name) for name in PACKAGES}
+    found["torch"] = torch.__version__  # with the build, +cu130 or +cpu
     found |= {"system": platform.platform(), "CUDA of torch": torch.version.cuda or "none"}
     text = ", ".join(f"{name} {found[name]}" for name in ("hept", "python", "torch", "triton"))
     return Verdict("versions", "ok", text, found)

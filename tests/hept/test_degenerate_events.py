@@ -12,11 +12,11 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hepdata.pictures.distributions import plot_dataset
-from hept.checkpoint import load_model
 from hept.evaluation.clustering import Clustering
 from hept.evaluation.evaluator import evaluate
 from hept.evaluation.predictor import predict
 from hept.evaluation.tuning import save_clustering, tune_clustering
+from hept.model.weights import load_model
 from hept.report import write_report
 from hept.training.trainer import fit
 
@@ -131,7 +131,7 @@ def check_whole_chain(dataset, folder, *, preset):
     """From a built dataset to pictures, as a user goes; returns the figures of merit."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        run = hept.fit(dataset, folder / "run", preset=preset, settings=TINY, accelerator="cpu")
+        run = hept.fit(dataset, folder / "run", preset=preset, settings=TINY, device="cpu")
         if dataset.task == "tracking":
             hept.tune_clustering(run)
         metrics = hept.evaluate(run)
@@ -173,7 +173,7 @@ def test_raw_pileup_events(write_delphes, tmp_path, name):
 
 @pytest.mark.parametrize(
     "choice",
-    [{"pt_threshold": 1e6, "pt_cut": True, "noise": False}, {"events": "1-5"}, {"max_events": 0}],
+    [{"min_pt": 1e6, "noise": False}, {"events": "1-5"}, {"max_events": 0}],
     ids=["pt", "range", "none"],
 )
 def test_no_tracking_event_selected(trackml_events, tmp_path, choice):
@@ -204,7 +204,7 @@ def check_unlabelled(dataset, model, folder):
         assert hepdata.validate(dataset) == []
     split = dataset.splits[0]
     for use in (
-        lambda: hept.fit(dataset, folder / "new", preset=f"{dataset.task}-demo", accelerator="cpu"),
+        lambda: hept.fit(dataset, folder / "new", preset=f"{dataset.task}-demo", device="cpu"),
         lambda: hept.evaluate(model, dataset, split),
         lambda: hept.write_report(model, dataset, split),
         *([lambda: hept.tune_clustering(model, dataset, split)] if dataset.task == "tracking" else []),
@@ -245,7 +245,7 @@ def test_events_of_150_000_hits(tmp_path):
         tmp_path / "raw", tmp_path / "set", split="train=1000,valid=1001,test=1002"
     )
     assert min(cloud.n_points for name in dataset for cloud in dataset[name]) > 140_000
-    run = hept.fit(dataset, tmp_path / "run", preset="tracking-demo", settings=TINY, accelerator="cpu")
+    run = hept.fit(dataset, tmp_path / "run", preset="tracking-demo", settings=TINY, device="cpu")
     assert hept.evaluate(run)["n_clouds"] == 1
     # After one step all embeddings lie together: with the usual eps, all hits are neighbours of each other.
     save_clustering(run.path, Clustering(eps=1e-4))

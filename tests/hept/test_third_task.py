@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from sklearn.metrics import average_precision_score
 
 from hepdata.cloud import PairList, PointCloud
@@ -175,10 +176,12 @@ def test_an_objective_and_a_figure_of_its_own(write_task, small_config, tmp_path
             return cls(() if only_metric else target.figures)
 
         def count(self, batch):
-            return batch.n_points
+            return torch.tensor(batch.n_points)
 
         def loss(self, out, batch, *, normaliser, generator):
-            return (out.reshape(-1) - batch.energy.log()).square().sum() / (normaliser or batch.n_points)
+            return (out.reshape(-1) - batch.energy.log()).square().sum() / (
+                batch.n_points if normaliser is None else normaliser
+            )
 
         def scores(self):
             return Energies([FIGURES[name]() for name in self.figures])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hepdata.errors import InputError
@@ -103,6 +103,7 @@ def test_arguments_out_of_range(arguments, message):
 
 
 @settings(max_examples=150)
+@example(points=[0, 0, 0], batch_points=1, world_size=1, epoch=0)
 @given(
     points=st.lists(st.integers(0, 50), min_size=1, max_size=40),
     batch_points=st.integers(1, 120),

@@ -45,7 +45,7 @@ def test_other_errors_pass():
     ["model.hidden_dim=10000000", "loss.random_negatives=1e12"],
 )
 def test_training_without_memory_names_settings(tracking_dataset, small_config, tmp_path, setting):
-    with pytest.raises(JobError, match=r"run: found not enough memory.*lower batch_size"):
+    with pytest.raises(JobError, match=r"run: found not enough memory.*lower batch_points or batch_size"):
         fit(small_config("tracking-demo", setting), tracking_dataset, tmp_path / "run")
 
 

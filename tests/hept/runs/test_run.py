@@ -90,7 +90,9 @@ def test_a_run_shows_how_it_went(trained):
 
 
 def test_resume_takes_no_other_settings(trained):
-    with pytest.raises(hepdata.InputError, match="`preset`, `model`, `settings` or `out` beside it"):
+    with pytest.raises(
+        hepdata.InputError, match="`preset`, `model`, `precision`, `settings` or `out` beside it"
+    ):
         hept.fit(resume=trained / "runs" / "a", settings={"epochs": 3})
 
 

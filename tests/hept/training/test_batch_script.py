@@ -25,11 +25,11 @@ STAND_INS = {
 def script(tracking_dataset, small_config, tmp_path):
     """The script of the README with a run that does not end by itself, and the programs that it calls."""
     text = re.search(r"    (#!/bin/bash\n.*?exit \$code\n)", README.read_text(), re.DOTALL)[1]
-    command = "fit DATASET --preset tracking-6k --accelerator cuda --out runs/a"
+    command = "fit DATASET --preset tracking-6k --device cuda --out runs/a"
     assert command in text
     config = tmp_path / "config.yaml"
     config.write_text(small_config("tracking-demo", "epochs=1000000").to_yaml())
-    ours = f"fit {tracking_dataset} --preset {config} --accelerator cpu --out {tmp_path / 'run'}"
+    ours = f"fit {tracking_dataset} --preset {config} --device cpu --out {tmp_path / 'run'}"
     (tmp_path / "job.sh").write_text(re.sub(r"(?m)^    ", "", text).replace(command, ours))
     for name, body in STAND_INS.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")

@@ -6,7 +6,8 @@ import torch
 
 from hepdata import open_dataset
 from hepdata.errors import JobError
-from hept.evaluation.evaluator import open_split, score_split
+from hept.evaluation.evaluator import score_split
+from hept.evaluation.inference import open_split
 from hept.model.dataset_checks import find_target
 from hept.model.network import InPrecision
 from hept.model.weights import load_model
