@@ -15,6 +15,8 @@ from hept.devices.tracing import is_exporting
 
 # Added to the normalisation of each table, so that a query without a near key gives 0.
 EPSILON = 1e-20
+# About 1 / EPSILON.
+UNITS_OF_EPSILON = 2.0**66
 # Largest number of kernel values in memory at a time: 64 MB in float32.
 MOST_WEIGHTS = 2**24
 # Heads whose kernel values an exported model has in memory at a time: 200 MB at 60,000 points.
@@ -44,17 +46,20 @@ def attend_plain(operands: Operands, layout: Layout) -> Tensor:
         v = gather_slots(value, key_order, blocks) * blocks.is_filled.unsqueeze(-1)  # (H, K, S, V+1)
         tables.append(return_to_points(_sum_over_keys(q, k, v), query_order, blocks))
     sums = torch.stack(tables).sum(0)  # (H, N, V+1)
+    epsilon = layout.n_tables * EPSILON
+    if is_exporting():
+        # Translators drop the addition of a number below 1e-8. Powers of two change no digit.
+        sums, epsilon = sums * UNITS_OF_EPSILON, epsilon * UNITS_OF_EPSILON
     total = sums.narrow(-1, sums.shape[-1] - 1, 1)
-    return sums.narrow(-1, 0, sums.shape[-1] - 1) / (total + layout.n_tables * EPSILON)
+    return sums.narrow(-1, 0, sums.shape[-1] - 1) / (total + epsilon)
 
 
 def _sum_over_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Σ_j exp(−½‖q_i−k_j‖²) v_j of all blocks: (H, K, S, V)."""
     if is_exporting():
         # Groups of blocks would fix their number, so that groups of heads bound the memory here.
-        left, right = _extend(q, k)
-        parts = zip(*(torch.split(each, HEADS_AT_A_TIME) for each in (left, right, v)), strict=True)
-        return torch.cat([_exponentiate(left, right, q.dtype) @ v for left, right, v in parts])
+        parts = zip(*(torch.split(each, HEADS_AT_A_TIME) for each in (q, k, v)), strict=True)
+        return torch.cat([weigh(q, k) @ v for q, k, v in parts])
     n_heads, n_blocks, size, _ = q.shape
     step = max(1, MOST_WEIGHTS // max(1, n_heads * size**2))
     if n_blocks <= step:

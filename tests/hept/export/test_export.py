@@ -6,6 +6,7 @@ import onnxruntime
 import pytest
 import torch
 
+from hepdata.cloud import stack_inputs
 from hept import export_model, load_model
 from hept.export.certificate import RAGGED_CLOUDS, SINGLE_CLOUDS
 from hept.export.sample import draw_sample
@@ -67,8 +68,6 @@ def test_ties_are_broken_as_in_torch(exported):
     for name in ("eta", "phi", "r", "z"):
         # The keys of hash tables are then equal for whole groups of points that differ in other columns.
         sample.columns[name][:] = np.round(sample.columns[name])
-    from hepdata.cloud import stack_inputs
-
     for matrix, part in ((sample.features, trained.features), (sample.coords, trained.coords)):
         matrix[:] = stack_inputs(sample.columns, part, 240)
     np.testing.assert_allclose(run_onnx(done, sample), run_torch(trained, sample), atol=1e-4)
