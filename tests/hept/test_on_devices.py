@@ -149,9 +149,11 @@ def test_launches_bytes_waits_and_memory_at_60000_points(device_library):
     assert forward["waits"] == step["waits"] == 0
     assert forward["peak GB"] < 0.6
     assert step["peak GB"] < 3
-    # A sixth and a quarter of the bytes of the authors' steps, which are counted without a loss.
-    assert forward["GB"] < counted["forward, literal"]["GB"] / 6
-    assert step["GB"] < counted["step, literal"]["GB"] / 4
+    assert forward["GB"] <= 6
+    assert step["GB"] <= 20
+    # A seventh and a sixth of the bytes of the authors' steps, which are counted without a loss.
+    assert forward["GB"] < counted["forward, literal"]["GB"] / 7
+    assert step["GB"] < counted["step, literal"]["GB"] / 6
 
 
 def test_a_step_of_the_trainer_waits_once_and_gives_the_same_every_time(device_library):
