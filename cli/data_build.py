@@ -5,7 +5,10 @@ from __future__ import annotations
 from .frame import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "tracking": (".data_build_tracking", "TrackML events to hits with features, labels and pairs."),
+    "tracking": (
+        ".data_build_tracking",
+        "TrackML or ColliderML events to hits with features, labels and pairs.",
+    ),
     "pileup": (".data_build_pileup", "Delphes events to particle-flow points with labels."),
 }
 

@@ -1,4 +1,4 @@
-"""`hept-data build tracking`: TrackML events to a dataset."""
+"""`hept-data build tracking`: TrackML or ColliderML events to a dataset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ from .build_options import build_options, report_build
 )
 @click.option("--events", metavar="FIRST-LAST", help="Only events with these ids, inclusive.")
 @click.option("--max-events", type=click.IntRange(1), help="At most this many events, lowest ids first.")
-@click.option("--layers", type=click.Choice(["pixel", "all"]), help="Detector layers.  [default: pixel]")
+@click.option(
+    "--layers",
+    metavar="NAME",
+    help="pixel, pixel+strip, all (as the source numbers them), or a YAML list.  [default: pixel]",
+)
 @click.option("--noise/--no-noise", default=None, help="Keep hits without a particle.  [default: noise]")
 @click.option("--min-pt", type=float, help="Drop the hits of particles below this pT in GeV; noise is kept.")
 @click.option("--sectors", type=click.IntRange(1), help="φ sectors an event is divided into.")
@@ -57,9 +61,10 @@ from .build_options import build_options, report_build
 )
 @build_options
 def command(raw: Path, out: str, json_path: Path | None, **arguments: Any) -> None:
-    """Build a dataset from the TrackML events in the folder or zip RAW, in the new folder or URL OUT.
+    """Build a dataset from the tracking events in RAW, in the new folder or URL OUT.
 
-    Hits become points with positions, cluster shapes, labels and contrastive pairs. Events without truth give
+    RAW is a folder or zip of TrackML events, or a folder of ColliderML's Parquet files. Hits become points
+    with positions, cluster shapes (TrackML only), labels and contrastive pairs. Events without truth give
     an unlabelled dataset. Stopped at any moment, the same command continues.
 
     \b

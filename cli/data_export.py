@@ -35,6 +35,8 @@ def command(
 
     Clouds with more points than --max-points keep those of highest pt.
 
+    Datasets only: `hept-train export` writes trained models.
+
     \b
     Example:
       hept-data export pileup train.h5 --max-points 4096

@@ -16,6 +16,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": (".train_eval", "Evaluate a trained model."),
     "predict": (".train_predict", "Embedding, score and track of every point."),
     "tune-clustering": (".train_tune_clustering", "Choose how embeddings are clustered into tracks."),
+    "export": (".train_export", "A model as one file (ONNX, torch.export) that runs without this package."),
+    "package": (".train_package", "A folder for a model hub: weights, ONNX, model card, example."),
     "compare": (".train_compare", "Every system of the paper on one dataset."),
     "doctor": (".train_doctor", "Whether this machine computes right, and how fast."),
     "theory": (".train_theory", "Error against computation of kernel approximations."),

@@ -105,7 +105,9 @@ def command(
         print_table(table.title, table.header, rows)
         for note in table.notes:
             console.print(note, highlight=False)
-    console.print(f"Written: {paths[0]} and {len(paths) - 1} CSV and PNG files beside it", highlight=False)
+    console.print(
+        f"Written: {paths[0]} and {len(paths) - 1} CSV and PNG files in the same folder", highlight=False
+    )
     write_json(json_path, {table.name: {"header": table.header, "rows": table.rows} for table in made})
     if findings.is_stopped:
         console.print("Stopped. The same command goes on.", highlight=False)

@@ -49,5 +49,5 @@ def command(
     from hept.report.definitions import name_metric
 
     rows = [(name_metric(name), value) for name, value in metrics.items()]
-    print_table(f"{model} on {opened.place.location}, {split}", ("metric", "value"), rows)
+    print_table(f"{model} on {opened.root.location}, {split}", ("metric", "value"), rows)
     write_json(json_path, metrics)

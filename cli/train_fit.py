@@ -30,7 +30,7 @@ class _FitCommand(click.Command):
         with formatter.section("Presets"):
             formatter.write_dl(
                 [
-                    (card.name, f"{card.purpose}, {card.points:,} points a cloud: {card.time}")
+                    (card.name, f"{card.purpose}, {card.points:,} points per cloud: {card.time}")
                     for card in describe_presets()
                 ]
             )

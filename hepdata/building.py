@@ -5,14 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Unpack
 
+from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset, open_dataset
 from hepdata.pipeline.build import BuildOptions, BuildSummary, build_dataset
+from hepdata.pipeline.colliderml_source import ColliderMLSource, open_colliderml
 from hepdata.pipeline.pileup_source import PileupSource, with_changes
 from hepdata.pipeline.tracking_choice import check_truth, choose_tracking, parse_events
-from hepdata.pipeline.tracking_source import PairDefinition, open_tracking
+from hepdata.pipeline.tracking_source import (
+    EventChoice,
+    PairDefinition,
+    TrackingConfig,
+    TrackingSource,
+    open_tracking,
+)
 from hepdata.progress import ProgressChoice, listen
+from hepdata.readers.colliderml_files import is_colliderml
 
 PathLike = str | os.PathLike[str]
 
@@ -26,7 +35,7 @@ class BuiltDataset(Dataset):
 
     def __init__(self, summary: BuildSummary) -> None:
         opened = open_dataset(summary.out)
-        super().__init__(opened.place, opened.manifest)
+        super().__init__(opened.root, opened.manifest)
         self.summary = summary
 
     @property
@@ -45,7 +54,7 @@ def build_tracking(
     preset: str = "tracking-60k",
     events: str | range | None = None,
     max_events: int | None = None,
-    layers: Literal["pixel", "all"] | None = None,
+    layers: str | None = None,
     noise: bool | None = None,
     min_pt: float | None = None,
     sectors: int | None = None,
@@ -58,20 +67,22 @@ def build_tracking(
     progress: ProgressChoice = None,
     **options: Unpack[BuildOptions],
 ) -> BuiltDataset:
-    """Build a dataset from TrackML events: points with positions, cluster shapes, labels and pairs.
+    """Build a dataset from TrackML or ColliderML events: hits with positions, labels and pairs.
 
+    TrackML events have cluster shapes too; ColliderML's have no cells, and their datasets no such columns.
     Events without truth give an unlabelled dataset. Stopped at any moment, the same call continues; a build
     that is finished is opened.
 
     Args:
-        raw: Folder or zip of the events.
+        raw: Folder or zip of TrackML events, or folder of ColliderML's Parquet files.
         out: New folder of the dataset.
-        detectors: Modules of the detector; by default detectors.csv next to the events.
+        detectors: Modules of TrackML's detector; by default detectors.csv next to the events.
         preset: "tracking-60k" for whole events, "tracking-6k" for ten overlapping φ sectors. The preset
             provides the defaults of the arguments below.
         events: Only events with these ids: "1000-1099", "1000-", or range(1000, 1100).
         max_events: At most this many events, lowest ids first.
-        layers: "pixel" or "all" detector layers.
+        layers: "pixel", "pixel+strip", or "all" layers as the source numbers them, or a YAML file with a list
+            of (volume, layer).
         noise: Whether hits without a particle are kept.
         min_pt: Drop the hits of particles below this pT in GeV; noise is kept.
         sectors: φ sectors that an event is divided into.
@@ -102,18 +113,27 @@ def build_tracking(
         cell_features=cell_features,
     )
     first, last = parse_events(events)
-    source = open_tracking(
-        Path(raw),
-        config,
-        detectors=None if detectors is None else Path(detectors),
-        first_event=first,
-        last_event=last,
-        max_events=max_events,
-        ignore_truth=unlabelled,
-    )
+    chosen = EventChoice(first_event=first, last_event=last, max_events=max_events, ignore_truth=unlabelled)
+    source = _open_tracking(Path(raw), config, chosen, None if detectors is None else Path(detectors))
     check_truth(source.config, pairs, noise, min_pt)
     with listen(progress) as listener:
         return BuiltDataset(build_dataset(source, out, progress=listener, **options))
+
+
+def _open_tracking(
+    raw: Path, config: TrackingConfig, chosen: EventChoice, detectors: Path | None
+) -> TrackingSource | ColliderMLSource:
+    """The source of the kind that the files are."""
+    if not is_colliderml(raw):
+        return open_tracking(raw, config, detectors=detectors, **chosen)
+    if detectors is not None:
+        raise InputError(
+            "`detectors`",
+            found=f"{detectors} with ColliderML's Parquet files",
+            expected="a detectors file with TrackML events only",
+            remedy="leave it out: there are no cells whose shapes would need the modules",
+        )
+    return open_colliderml(raw, config, **chosen)
 
 
 def build_pileup(

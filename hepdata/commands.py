@@ -151,7 +151,7 @@ def convert(
     other: Literal["parquet", "hdf5"] = "hdf5" if opened.manifest.file_format == "parquet" else "parquet"
     with listen(progress) as listener:
         convert_dataset(
-            opened.place.location, out, file_format or other, compression=compression, progress=listener
+            opened.root.location, out, file_format or other, compression=compression, progress=listener
         )
     return open_dataset(out)
 
@@ -261,4 +261,4 @@ def plot(
 
 def locate(dataset: DatasetLike) -> str:
     """The location of a dataset, which may be opened already."""
-    return os.fspath(dataset) if isinstance(dataset, str | os.PathLike) else dataset.place.location
+    return os.fspath(dataset) if isinstance(dataset, str | os.PathLike) else dataset.root.location

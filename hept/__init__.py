@@ -6,6 +6,8 @@ Training and its results:
     open_run, Run               a run that was trained before
     evaluate, write_report      figures of merit, and a page with pictures
     tune_clustering, predict    tracks from embeddings; predictions for every point, as Parquet
+    export_model                one file (ONNX, torch.export) that runs without this package
+    package_model               a folder for a model hub
     compare                     every system of the paper on one dataset
     doctor                      whether this machine computes right, and how fast
 
@@ -27,6 +29,7 @@ Submodules:
     evaluation    metrics, tracks, predictions  report        report.html
     devices       threads, GPUs, memory         commands      most of the functions above
     diagnosis     the checks of `doctor`        paper         systems, tables and theory of the paper
+    export        files for other programs
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from hept.attention.clouds import Clouds
     from hept.attention.definition import HEPTAttention
     from hept.commands import doctor, evaluate, fit, plan_memory, predict, tune_clustering, write_report
+    from hept.export.export import export_model
+    from hept.export.package import package_model
     from hept.model.cost import describe
     from hept.model.published_weights import load_published
     from hept.model.trained import TrainedModel
@@ -65,11 +70,13 @@ __all__ = [
     "describe_presets",
     "doctor",
     "evaluate",
+    "export_model",
     "fit",
     "list_settings",
     "load_model",
     "load_published",
     "open_run",
+    "package_model",
     "plan_memory",
     "predict",
     "tune_clustering",
@@ -87,11 +94,13 @@ _MODULES = {
     "describe_presets": "hept.settings.preset_choice",
     "doctor": "hept.commands",
     "evaluate": "hept.commands",
+    "export_model": "hept.export.export",
     "fit": "hept.commands",
     "list_settings": "hept.settings.table",
     "load_model": "hept.model.weights",
     "load_published": "hept.model.published_weights",
     "open_run": "hept.runs.run",
+    "package_model": "hept.export.package",
     "plan_memory": "hept.commands",
     "predict": "hept.commands",
     "tune_clustering": "hept.commands",

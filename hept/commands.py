@@ -12,6 +12,7 @@ from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.progress import ProgressChoice, listen
 from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split
+from hept.model.hub import fetch_weights, is_hub_address
 from hept.runs.folder import find_weights
 from hept.runs.plan import plan_resume, plan_run, plan_settings
 from hept.runs.run import Run, no_such_run, open_run
@@ -56,7 +57,7 @@ def fit(
         precision: Of the arithmetic; the same as the setting `precision`.
         devices: Processes of a node, one device each.
         nodes: Nodes.
-        threads: Of each process on a CPU; as many as cores are idle where not given.
+        threads: Of each process on a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Raises:
@@ -69,7 +70,7 @@ def fit(
             if preset or settings or out or model or precision:
                 raise InputError(
                     "`resume`",
-                    found="`preset`, `model`, `precision`, `settings` or `out` beside it",
+                    found="`preset`, `model`, `precision`, `settings` or `out` together with it",
                     expected="the settings of the run, which are in its folder",
                     remedy="leave them out, or begin a new run",
                 )
@@ -151,7 +152,7 @@ def evaluate(
         split: Which part of it.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; as many as cores are idle where not given.
+        threads: On a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Returns:
@@ -198,7 +199,7 @@ def predict(
         min_points: Smallest neighbourhood or track.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; as many as cores are idle where not given.
+        threads: On a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Raises:
@@ -250,7 +251,7 @@ def tune_clustering(
         max_clouds: Clouds to try on.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; as many as cores are idle where not given.
+        threads: On a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Returns:
@@ -296,7 +297,7 @@ def write_report(
             `tune_clustering`; 0 keeps what was chosen before.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; as many as cores are idle where not given.
+        threads: On a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Returns:
@@ -337,7 +338,7 @@ def doctor(
     Args:
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         full: Times at 60,000 and 2^18 points on a CPU too, which takes long.
-        threads: On a CPU; as many as cores are idle where not given.
+        threads: On a CPU; by default as many as there are idle cores.
         progress: See `hepdata.progress.listen`.
 
     Raises:
@@ -367,6 +368,8 @@ def open_inputs(model: ModelLike, dataset: DatasetLike | None, split: str | None
         InputError: No weights, no dataset, or no clouds in the split.
     """
     path = Path(model) if isinstance(model, str | os.PathLike) else Path(model.source)
+    if is_hub_address(path):
+        path = fetch_weights(path)
     if not path.exists():
         raise no_such_run(path)
     opened = open_dataset(dataset) if dataset is not None else _dataset_of(path)

@@ -45,6 +45,8 @@ _ORIGINS = {
     "(public, MIT: tests/test_data/trackml of github.com/gnn-tracking/gnn_tracking)",
     "data/acts": "an event in the format of the TrackML challenge, and detectors.csv.gz "
     "(public: train_sample and detectors of kaggle.com/c/trackml-particle-identification, each file gzipped)",
+    "data/colliderml": "10 tt̄ events of ColliderML's early layout, tracker_hits, particles and tracks "
+    "(public: huggingface.co/datasets/OpenDataDetector/ColliderML_ttbar_pu0)",
     "data/delphes/coffea_delphes.root": "Delphes output without pileup "
     "(public, BSD-3: tests/samples/delphes.root of github.com/scikit-hep/coffea)",
     "data/delphes/ttbar_PU50": "6 tt̄ events with 50 pileup collisions (not published: simulate them with "

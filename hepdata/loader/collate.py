@@ -59,7 +59,7 @@ class BatchLayout:
         """
         schema = split.schema
         kept = split.column_names if select is None else split.check_columns(select)
-        where = split.place.location
+        where = split.root.location
         chosen = (
             choose_inputs(schema, schema.features, features, where=where)
             if features is not None

@@ -23,16 +23,16 @@ class Dataset:
     """A dataset of point clouds: `dataset["train"][0]` is a cloud.
 
     Attributes:
-        place: Its location.
+        root: Its location.
         manifest: Its manifest.
         schema: Its columns, features and coordinates.
     """
 
-    def __init__(self, place: DatasetLocation, manifest: Manifest) -> None:
-        self.place = place
+    def __init__(self, root: DatasetLocation, manifest: Manifest) -> None:
+        self.root = root
         self.manifest = manifest
         self.schema: Schema = manifest.as_schema()
-        self._splits = {name: Split(place, manifest, name) for name in manifest.splits}
+        self._splits = {name: Split(root, manifest, name) for name in manifest.splits}
 
     @property
     def task(self) -> str:
@@ -54,7 +54,7 @@ class Dataset:
             return self._splits[name]
         except KeyError:
             raise InputError(
-                f"{self.place.location}, split {name!r}",
+                f"{self.root.location}, split {name!r}",
                 found="no such split",
                 expected=f"one of {', '.join(self._splits)}",
                 remedy=nearest_name(str(name), list(self._splits)),
@@ -71,11 +71,11 @@ class Dataset:
         """A description that is shown as tables in a terminal and in a notebook."""
         from hepdata.loader.info import describe_dataset
 
-        return describe_dataset(self.place.location, self.manifest)
+        return describe_dataset(self.root.location, self.manifest)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {len(split):,}" for name, split in self._splits.items())
-        return f"Dataset({self.place.location!r}, {self.task}, {self.manifest.file_format}, clouds: {sizes})"
+        return f"Dataset({self.root.location!r}, {self.task}, {self.manifest.file_format}, clouds: {sizes})"
 
     def _repr_html_(self) -> str:
         return self.info()._repr_html_()
@@ -97,5 +97,5 @@ def open_dataset(location: DatasetLike) -> Dataset:
     """
     if isinstance(location, Dataset):
         return location
-    place = open_location(location)
-    return Dataset(place, Manifest.read(location))
+    root = open_location(location)
+    return Dataset(root, Manifest.read(location))

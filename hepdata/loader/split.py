@@ -46,8 +46,8 @@ class Split:
         schema: Columns, features and coordinates.
     """
 
-    def __init__(self, place: DatasetLocation, manifest: Manifest, name: str) -> None:
-        self.place = place
+    def __init__(self, root: DatasetLocation, manifest: Manifest, name: str) -> None:
+        self.root = root
         self.manifest = manifest
         self.name = name
         self.schema: Schema = manifest.as_schema()
@@ -111,7 +111,7 @@ class Split:
         for name in names:
             if name not in known:
                 raise InputError(
-                    f"{self.place.location}, column {name!r}",
+                    f"{self.root.location}, column {name!r}",
                     found="no such column",
                     expected=f"a column of this {self.schema.task} dataset",
                     remedy=nearest_name(name, list(known)),
@@ -213,7 +213,7 @@ class Split:
                 # HDF5 files that were opened before a fork cannot be used after it.
                 self._readers, self._process = OrderedDict(), os.getpid()
             if shard not in self._readers:
-                self._readers[shard] = open_shard(self.place, self.manifest, self.shards[shard])
+                self._readers[shard] = open_shard(self.root, self.manifest, self.shards[shard])
                 if len(self._readers) > MAX_OPEN_SHARDS:
                     # Not closed here: another thread may be reading. The last reference closes the file.
                     self._readers.popitem(last=False)
@@ -221,7 +221,7 @@ class Split:
             return self._readers[shard]
 
     def __getstate__(self) -> tuple[DatasetLocation, Manifest, str]:
-        return self.place, self.manifest, self.name
+        return self.root, self.manifest, self.name
 
     def __setstate__(self, state: tuple[DatasetLocation, Manifest, str]) -> None:
         self.__init__(*state)  # type: ignore[misc]
@@ -231,7 +231,7 @@ class Split:
         pairs = statistics.n_positives + statistics.n_negatives
         parts = [f"{len(self):,} clouds", f"{statistics.n_points:,} points"]
         parts += [f"{pairs:,} pairs"] if pairs else []
-        return f"Split({self.name!r} of {self.place.location!r}: {', '.join(parts)})"
+        return f"Split({self.name!r} of {self.root.location!r}: {', '.join(parts)})"
 
     def _repr_html_(self) -> str:
         rows = [(column.name, column.dtype, column.unit, column.meaning) for column in self.schema.columns]

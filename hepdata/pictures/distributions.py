@@ -66,7 +66,7 @@ def plot_dataset(
     clouds = dataset[split]
     if not len(clouds):
         raise InputError(
-            f"{dataset.place.location}, split {split!r}",
+            f"{dataset.root.location}, split {split!r}",
             found="no clouds",
             expected="at least one",
             remedy="choose another `split`",

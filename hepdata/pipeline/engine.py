@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Protocol
+from pathlib import Path
+from typing import IO, Protocol
 
 from hepdata.errors import JobError
 from hepdata.pipeline.event_source import EventSource
 from hepdata.pipeline.shard import ShardJob, ShardNote, build_shard
+from hepdata.storage.atomic import disk_errors
 
 # Bytes of input above which several processes are worth the second that they take to start.
 LARGE_INPUT = 256_000_000
@@ -69,9 +73,9 @@ class LocalPool:
             JobError: A worker died.
         """
         others = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(
-            min(self.workers, len(jobs)), multiprocessing.get_context("spawn"), _start_worker, (source,)
-        )
+        spawning = multiprocessing.get_context("spawn")
+        source_file = _write_source(source)
+        pool = ProcessPoolExecutor(min(self.workers, len(jobs)), spawning, _start_worker, (source_file.name,))
         try:
             with _interrupts_blocked():
                 waiting = {pool.submit(_build, job): job for job in jobs}
@@ -82,15 +86,30 @@ class LocalPool:
         except BrokenProcessPool as error:
             raise JobError(
                 jobs[0].staging,
-                found="a worker process that died (killed, or out of memory)",
+                found="a worker process that died (killed, out of memory, or not started: see above)",
                 expected="every worker to finish its shards",
-                remedy="give fewer `workers` and do the same again: it continues where it stopped",
+                remedy="do the same again with fewer `workers`: it continues where it stopped; "
+                "a script needs `if __name__ == '__main__':` above the call",
             ) from error
         finally:
             # Finished, failed or interrupted: nothing that a worker still does is needed.
             for process in set(multiprocessing.active_children()) - others:
                 process.kill()
             pool.shutdown(cancel_futures=True)
+            source_file.close()
+
+
+def _write_source(source: EventSource) -> IO[bytes]:
+    """A temporary file for the workers, removed when it is closed.
+
+    Arguments of a new process go through a pipe, whose reading end this process holds too: if the new process
+    dies before it has read them, and they are more than the pipe holds, this process waits without end.
+    """
+    with disk_errors(Path(tempfile.gettempdir())):
+        file = tempfile.NamedTemporaryFile(prefix="hepdata-")  # noqa: SIM115
+        pickle.dump(source, file)
+        file.flush()
+    return file
 
 
 @contextmanager
@@ -106,9 +125,9 @@ def _interrupts_blocked() -> Iterator[None]:
 _source: EventSource | None = None
 
 
-def _start_worker(source: EventSource) -> None:
+def _start_worker(source_file: str) -> None:
     global _source
-    _source = source
+    _source = pickle.loads(Path(source_file).read_bytes())
     # Idle workers of a pool would otherwise survive a parent that was killed.
     threading.Thread(target=_exit_with_parent, daemon=True).start()
 

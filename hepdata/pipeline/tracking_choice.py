@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Literal
 
 from hepdata.errors import InputError, find_preset
+from hepdata.features.hit_clouds import CloudChoice
+from hepdata.features.layers import parse_layers
 from hepdata.features.sectors import Sectors
-from hepdata.features.tracking import CloudChoice
 from hepdata.pipeline.tracking_source import TRACKING_PRESETS, PairChoice, PairDefinition, TrackingConfig
 
 
 def choose_tracking(
     preset: str = "tracking-60k",
     *,
-    layers: Literal["pixel", "all"] | None = None,
+    layers: str | None = None,
     noise: bool | None = None,
     min_pt: float | None = None,
     sectors: int | None = None,
@@ -36,7 +36,7 @@ def choose_tracking(
     return TrackingConfig(
         clouds=replace(
             config.clouds,
-            layers=layers or config.clouds.layers,
+            layers=config.clouds.layers if layers is None else parse_layers(layers),
             keep_noise=config.clouds.keep_noise if noise is None else noise,
             min_pt=config.clouds.min_pt if min_pt is None else min_pt,
             has_cell_features=cell_features,

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
+from hepdata.features.hit_clouds import CloudChoice
 from hepdata.features.sectors import Sectors
-from hepdata.features.tracking import CloudChoice, make_clouds
+from hepdata.features.tracking import make_clouds, trackml_schema
 from hepdata.pairs.paper_definition import pair_nearest_others, pair_same_particle
 from hepdata.pairs.published_definition import pair_published
 from hepdata.pipeline.event_source import EventRef
@@ -61,6 +62,15 @@ class TrackingConfig:
     pairs: PairChoice = field(default_factory=PairChoice)
 
 
+class EventChoice(TypedDict):
+    """Which events of a sample are taken; `open_tracking` describes the fields."""
+
+    first_event: int | None
+    last_event: int | None
+    max_events: int | None
+    ignore_truth: bool
+
+
 TRACKING_PRESETS: dict[str, TrackingConfig] = {
     "tracking-60k": TrackingConfig(),
     "tracking-6k": TrackingConfig(clouds=CloudChoice(sectors=Sectors(n_sectors=10, edge="published"))),
@@ -88,7 +98,7 @@ class TrackingSource:
     @property
     def schema(self) -> Schema:
         """The columns of the clouds."""
-        return self.config.clouds.schema
+        return trackml_schema(self.config.clouds)
 
     def list_events(self) -> list[EventRef]:
         """All chosen events in event-id order."""
@@ -192,7 +202,7 @@ def open_tracking(
 
 
 def _choose_detectors(raw: Path, detectors: Path | None, choice: CloudChoice) -> RawFile | None:
-    if not choice.has_cell_features and choice.layers == "pixel" and detectors is None:
+    if not choice.has_cell_features and choice.layers != "all" and detectors is None:
         return None
     if detectors is None or detectors.suffix == ".zip":
         file = find_detectors(detectors or raw)

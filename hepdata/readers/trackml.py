@@ -46,8 +46,9 @@ TRUTH = TableFormat(
     name="truth",
     columns={"hit_id": _ID, "particle_id": _ID}
     | dict.fromkeys(("tx", "ty", "tz", "tpx", "tpy", "tpz", "weight"), _NUMBER),
-    needed=("hit_id", "particle_id"),
-    bounds={"particle_id": (0, 2**63 - 1)},
+    needed=("hit_id", "particle_id", "weight"),
+    # The weights of an event add up to 1 in the challenge; other simulations may count every hit as 1.
+    bounds={"particle_id": (0, 2**63 - 1), "weight": (0, 1e9)},
 )
 PARTICLES = TableFormat(
     name="particles",
@@ -72,6 +73,7 @@ class TrackMLEvent:
         hits: hit_id, x, y, z (mm), volume_id, layer_id, module_id; (J,) each.
         cells: hit_id, ch0, ch1, value; (C,) each; None if not requested.
         particle_id: (J,) the particle that made each hit, 0 for noise; None for an event without truth.
+        weight: (J,) of each hit in the challenge's score; None for an event without truth.
         particles: particle_id, px, py, pz (GeV); (K,) each; None for an event without truth.
     """
 
@@ -80,6 +82,7 @@ class TrackMLEvent:
     hits: Columns
     cells: Columns | None
     particle_id: NDArray[np.int64] | None
+    weight: NDArray[np.float64] | None
     particles: Columns | None
 
 
@@ -96,7 +99,7 @@ def read_event(files: EventFiles, *, with_cells: bool, with_truth: bool) -> Trac
         raise InputError(
             hits_file, found="no hits", expected="at least one hit", remedy="leave the empty event out"
         )
-    cells = particle_id = particles = None
+    cells = particle_id = weight = particles = None
     if with_cells:
         file = _part(files, "cells", "give `cell_features=False` to build without cluster shapes")
         cells = _join_cells(file, read_table(file, CELLS), hits["hit_id"])
@@ -104,10 +107,12 @@ def read_event(files: EventFiles, *, with_cells: bool, with_truth: bool) -> Trac
         remedy = "leave the event out, or give `unlabelled=True` to ignore all truth"
         truth_file = _part(files, "truth", remedy)
         file = _part(files, "particles", remedy)
-        particle_id = _join_truth(truth_file, read_table(truth_file, TRUTH), hits["hit_id"])
+        truth = _sort_unique(truth_file, read_table(truth_file, TRUTH), "hit_id")
+        _check_same_ids(truth_file, "truth", truth["hit_id"], hits["hit_id"])
+        particle_id, weight = truth["particle_id"], truth["weight"]
         particles = _sort_unique(file, read_table(file, PARTICLES), "particle_id")
         _check_particles(file, particle_id, particles["particle_id"])
-    return TrackMLEvent(files.event_id, files.stem, hits, cells, particle_id, particles)
+    return TrackMLEvent(files.event_id, files.stem, hits, cells, particle_id, weight, particles)
 
 
 def _part(files: EventFiles, part: str, remedy: str) -> RawFile:
@@ -153,13 +158,6 @@ def _join_cells(file: RawFile, cells: Columns, hit_id: NDArray[np.int64]) -> Col
     )
     _check_same_ids(file, "cells", owner[starts], hit_id)
     return cells
-
-
-def _join_truth(file: RawFile, truth: Columns, hit_id: NDArray[np.int64]) -> NDArray[np.int64]:
-    truth = _sort_unique(file, truth, "hit_id")
-    _check_same_ids(file, "truth", truth["hit_id"], hit_id)
-    particle_id: NDArray[np.int64] = truth["particle_id"]
-    return particle_id
 
 
 def _check_same_ids(file: RawFile, part: str, ids: NDArray[Any], hit_id: NDArray[np.int64]) -> None:

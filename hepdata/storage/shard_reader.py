@@ -42,7 +42,7 @@ class ShardReader(Protocol):
         """Close the file."""
 
 
-def open_shard(place: DatasetLocation, manifest: Manifest, shard: ShardRecord) -> ShardReader:
+def open_shard(root: DatasetLocation, manifest: Manifest, shard: ShardRecord) -> ShardReader:
     """Open one file of a dataset.
 
     Raises:
@@ -52,14 +52,14 @@ def open_shard(place: DatasetLocation, manifest: Manifest, shard: ShardRecord) -
     if manifest.file_format == "hdf5":
         from hepdata.storage.hdf5.reader import Hdf5Shard
 
-        return Hdf5Shard(place, shard, columns)
+        return Hdf5Shard(root, shard, columns)
     from hepdata.storage.parquet.reader import ParquetShard
 
-    return ParquetShard(place, shard, columns)
+    return ParquetShard(root, shard, columns)
 
 
 def read_shards(
-    place: DatasetLocation, manifest: Manifest, shards: Iterable[ShardRecord]
+    root: DatasetLocation, manifest: Manifest, shards: Iterable[ShardRecord]
 ) -> Iterator[PointCloud]:
     """The clouds of some files, in order, one in memory at a time.
 
@@ -69,7 +69,7 @@ def read_shards(
     schema = manifest.as_schema()
     names = [column.name for column in list_columns(schema, manifest.has_pairs)]
     for shard in shards:
-        reader = open_shard(place, manifest, shard)
+        reader = open_shard(root, manifest, shard)
         try:
             for row, entry in enumerate(reader.rows):
                 yield cloud_from(

@@ -417,7 +417,7 @@ def cut_into_blocks(clouds: Clouds, block_size: int) -> Blocks:
     # The block of the point of rank r: the largest i with ⌊i·n/blocks⌋ ≤ r.
     position_of_point = torch.arange(clouds.n_points, device=device)
     rank = position_of_point - clouds.spread(clouds.offsets)
-    mine = ((rank + 1) * clouds.spread(per_cloud) - 1) // clouds.spread(clouds.sizes)
+    mine = ((rank + 1) * clouds.spread(per_cloud) - 1) // clouds.spread(clouds.sizes).clamp(min=1)
     begin = _block_start(clouds, per_cloud, clouds.index, mine)
     slot = (clouds.spread(first) + mine) * size + position_of_point - begin
     return Blocks(position, is_filled, slot)

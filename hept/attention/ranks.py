@@ -114,9 +114,10 @@ def _sort_stably(code: Tensor, value: Tensor) -> Tensor:
 
 
 def _ascending_bits(value: Tensor) -> Tensor:
-    """Map float32 to int32 that sort in the same order: the bits, inverted for negative numbers."""
+    """Map float32 to int32 that sort in the same order: the bits, inverted for negative numbers, −0 as 0."""
     bits = value.contiguous().view(torch.int32)
-    return (bits >> 31).bitwise_and_(0x7FFFFFFF).bitwise_xor_(bits)
+    sign = bits >> 31  # −1 for negative numbers
+    return (sign & 0x7FFFFFFF).bitwise_xor_(bits).sub_(sign)
 
 
 # A custom operator, so that torch.compile does not trace it: its constants depend on the size.

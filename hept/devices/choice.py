@@ -73,7 +73,7 @@ def check_count(device: torch.device, n_devices: int) -> None:
         return
     raise InputError(
         f"`device='{device}'`",
-        found=f"`devices={n_devices}` beside it",
+        found=f"`devices={n_devices}` together with it",
         expected="a kind of device of which there are several",
         remedy="use `device='cuda'` for several GPUs, or `devices=1`",
     )

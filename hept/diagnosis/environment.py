@@ -28,7 +28,7 @@ def describe_software() -> Verdict:
 
 
 def describe_device(device: torch.device) -> Verdict:
-    """Name, memory and abilities of the device, and the processor beside it."""
+    """Name, memory and abilities of the device and its host processor."""
     found: dict[str, float | str] = {
         "device": str(device),
         "processor": _find_processor(),

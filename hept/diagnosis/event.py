@@ -114,7 +114,7 @@ def _make_cloud(n_points: int, event_id: int) -> PointCloud:
 def _draw_hits(
     n_points: int, random: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Particle, η and φ of every hit; hits of a particle are within some dozen places of each other."""
+    """Particle, η and φ of every hit; hits of a particle are at most some dozen positions apart."""
     n_particles = -(-n_points // HITS)
     eta = np.sort(random.uniform(-4, 4, n_particles))
     phi = random.uniform(-np.pi, np.pi, n_particles)
@@ -133,7 +133,7 @@ def _list_pairs(particle: NDArray[np.int64]) -> tuple[PairList, PairList]:
     counts = np.bincount(particle)
     first = np.cumsum(counts) - counts
     lists = []
-    # Partners by their place among the hits of the particle, or along the axis of points.
+    # Partners by their position among the hits of the particle, or along the axis of points.
     within = np.arange(int(counts.max()))
     same = first[particle][:, None] + within
     is_there = within < counts[particle][:, None]

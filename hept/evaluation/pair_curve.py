@@ -12,18 +12,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hepdata.loader.batch import Batch
-from hepdata.schema import Target
+from hepdata.schema import SCORED_PT, Target
 from hept.metrics.classification import Classification, classify
 from hept.objectives.pairs import select_points
 
-PT_MIN = 0.9
 # All pairs are sorted at the end: as many as take some seconds and a gigabyte.
 MAX_PAIRS = 20_000_000
 
 
 @dataclass
 class PairCurve:
-    """Every pair of a point above 0.9 GeV with another point of its cloud, by distance.
+    """Every pair of a point above `SCORED_PT` with another point of its cloud, by distance.
 
     Where a split has more than `max_pairs` of them, each cloud has an equal share of that number, and anchors
     at equal steps along the stored order stand for all.
@@ -42,7 +41,7 @@ class PairCurve:
 
     def add(self, out: Tensor, batch: Batch) -> None:
         """Take in one cloud."""
-        anchors = select_points(batch, self.target, PT_MIN).cpu().numpy().nonzero()[0]
+        anchors = select_points(batch, self.target, SCORED_PT).cpu().numpy().nonzero()[0]
         if len(anchors) == 0:
             return
         x, particle = out.cpu().double().numpy(), batch.columns[self.target.label].cpu().numpy()

@@ -54,7 +54,7 @@ def check_fit(
     Raises:
         InputError: A column is missing, has another unit, or holds unknown classes.
     """
-    where = dataset.place.location
+    where = dataset.root.location
     check_inputs(dataset.schema, (*features, *coords), where=where, whose=whose)
     ranges = dataset.manifest.statistics().columns
     for entry in features:
@@ -77,7 +77,7 @@ def find_target(dataset: Dataset) -> Target:
     target = dataset.schema.target
     if target is None:
         raise InputError(
-            dataset.place.location,
+            dataset.root.location,
             found=f"a dataset of the task {dataset.task!r} without a target",
             expected="a schema that names an objective and a label",
             remedy="build it again with a target (hepdata.schema.Target) in its schema",
@@ -93,14 +93,14 @@ def check_task(dataset: Dataset, task: str, what: str, *, objective: str | None 
     """
     if dataset.task != task:
         raise InputError(
-            dataset.place.location,
+            dataset.root.location,
             found=f"a {dataset.task} dataset",
             expected=f"a {task} dataset for {what}",
             remedy=f"give a {task} dataset, or choose a preset or model for {dataset.task}",
         )
     if objective is not None and find_target(dataset).objective != objective:
         raise InputError(
-            dataset.place.location,
+            dataset.root.location,
             found=f"a dataset with the objective {find_target(dataset).objective!r}",
             expected=f"the objective {objective!r} of {what}",
             remedy="give a dataset with the same objective, or train on this one",
@@ -117,7 +117,7 @@ def check_split(dataset: Dataset, split: str) -> None:
     is_left_out = split in SPLITS and split not in dataset.splits
     if is_left_out or len(dataset[split]) == 0:
         raise InputError(
-            f"{dataset.place.location}, split {split!r}",
+            f"{dataset.root.location}, split {split!r}",
             found="no clouds",
             expected="at least one",
             remedy="build it from more events, or change the fractions with `split` of hept-data build",
@@ -134,14 +134,14 @@ def check_labels(dataset: Dataset, *, needs_pairs: bool) -> None:
     for name in (target.label, target.selection, target.pt):
         if name is not None and not dataset.schema.has_column(name):
             raise InputError(
-                dataset.place.location,
+                dataset.root.location,
                 found=f"no column {name!r}",
                 expected="a dataset with truth",
                 remedy="build it from files with truth",
             )
     if needs_pairs and not dataset.manifest.has_pairs:
         raise InputError(
-            dataset.place.location,
+            dataset.root.location,
             found="no pair lists",
             expected="positive and negative pairs for the InfoNCE loss",
             remedy="build the dataset with pairs (`pairs='paper'` of hept-data build tracking)",

@@ -84,10 +84,13 @@ def save_weights(path: Path, state: dict[str, Tensor], card: ModelCard) -> None:
 
 
 def load_model(source: ModelLike) -> TrainedModel:
-    """Load a trained model from a run, a weights file, or the published checkpoint (`.pt`).
+    """Load a trained model from a run, a packaged folder, a hub, a weights file, or the published `.pt`.
+
+    Reads only numbers and their description; executes nothing.
 
     Args:
-        source: A run or its folder (loads the best weights), or a file. A loaded model is returned unchanged.
+        source: A run or its folder (loads the best weights), a folder of `hept-train package`, its address
+            on a hub (`hf://user/name`), or a file. A loaded model is returned unchanged.
 
     Raises:
         InputError: The file does not exist, is damaged, or is not a weights file of hept.
@@ -123,6 +126,23 @@ def load_model(source: ModelLike) -> TrainedModel:
     return TrainedModel(
         network.eval(), config.task, card.objective, card.features, card.coords, config, str(path)
     )
+
+
+def read_card(path: Path) -> ModelCard:
+    """What a weights file says about itself.
+
+    Raises:
+        InputError: A file that is damaged or not ours.
+    """
+    try:
+        return ModelCard.parse(*_read_weights(path))
+    except (*_DAMAGES, KeyError) as error:
+        raise InputError(
+            path,
+            found=f"no readable description ({' '.join(str(error).split())[:200]})",
+            expected="a weights file written by hept-train fit",
+            remedy="use a copy, or train again",
+        ) from error
 
 
 # Exceptions raised when a damaged file is read.

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from hepdata.loader.batch import Batch, PairTensors
-from hepdata.schema import Target
+from hepdata.schema import SCORED_PT, Target
 from hept.losses import RandomNegatives, count_particles, info_nce, number_particles
 from hept.losses.infonce import Similarity
 from hept.metrics.figures import Figure, make_figures
 from hept.metrics.retrieval import find_neighbors
 from hept.settings.fields import LossConfig
 
-PT_THRESHOLDS = (0.9, 0.5, 0.0)
+PT_THRESHOLDS = (SCORED_PT, 0.5, 0.0)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PairsObjective:
     tau: float = 0.05
     similarity: Similarity = "published"
     random_negatives: float = 0.2
-    pt_min: float = 0.9
+    pt_min: float = SCORED_PT
     pt_thresholds: tuple[float, ...] = PT_THRESHOLDS
     has_figures: bool = False
 

@@ -72,7 +72,7 @@ def write_report(
     )
     page = Page(f"HEPT {trained.task}: {run.name}")
     page.add_section(
-        "Run", f"Best weights of {run}, evaluated on the {split} split of {dataset.place.location}."
+        "Run", f"Best weights of {run}, evaluated on the {split} split of {dataset.root.location}."
     )
     page.add_table(("", ""), _facts(RunFolder(run), dataset))
     page.add_section("Metrics", "Each with its definition.")
@@ -136,7 +136,7 @@ def _facts(folder: RunFolder, dataset: Dataset) -> list[tuple[str, str]]:
     versions, clouds = description.get("versions"), description.get("clouds")
     rows = folder.read_rows("metrics")
     return [
-        ("dataset", str(dataset.place.location)),
+        ("dataset", str(dataset.root.location)),
         ("fingerprint", str(description.get("fingerprint", ""))[:16]),
         ("clouds", ", ".join(f"{n} {split}" for split, n in _items(clouds))),
         ("seed", str(description.get("seed", ""))),

@@ -22,6 +22,7 @@ from pathlib import Path
 from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
+from hept.model.hub import PACKAGED, fetch_weights, is_hub_address
 from hept.runs.tables import append_row, cut_table, read_table
 from hept.settings.config import MOVED, check_config
 from hept.settings.fields import TrainConfig
@@ -264,14 +265,17 @@ def _flatten(content: Mapping[str, object], prefix: str = "") -> dict[str, objec
 
 
 def find_weights(source: str | Path) -> Path:
-    """The weights file of a run folder (the best weights, else the last), or the given file.
+    """The weights file of a run folder (the best, else the last), of a packaged model, or the given file.
 
     Raises:
         InputError: There is none.
     """
+    if is_hub_address(source):
+        return fetch_weights(source)
     path = Path(source)
     if path.is_dir():
-        path = path / BEST if (path / BEST).exists() else path / LAST
+        names = [name for name in (BEST, LAST, PACKAGED) if (path / name).exists()]
+        path = path / (names[0] if names else BEST)
     if not path.exists():
         raise InputError(
             source,

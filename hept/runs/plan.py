@@ -48,7 +48,7 @@ def plan_run(
     # Any preset of the task can check settings and dataset; finding a GPU needs torch and comes later.
     config = load_config(preset or _choose_preset(opened, has_gpu=False), settings)
     check_training(config, opened)
-    run = out or _choose_folder(opened.place.location)
+    run = out or _choose_folder(opened.root.location)
     folder = RunFolder(run)
     if not has_states(run):
         folder.check_unused()

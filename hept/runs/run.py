@@ -112,8 +112,8 @@ def no_such_run(path: Path) -> InputError:
 
 def describe_location(dataset: Dataset, run: Path) -> dict[str, str]:
     """Absolute and relative location of a run's dataset: it is found from any folder, also if both move."""
-    location = dataset.place.location
-    if not dataset.place.is_local:
+    location = dataset.root.location
+    if not dataset.root.is_local:
         return {"dataset": location}
     absolute = Path(location).resolve()
     return {"dataset": str(absolute), "dataset_from_run": os.path.relpath(absolute, run.resolve())}

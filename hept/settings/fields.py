@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic.fields import FieldInfo
 
 from hepdata.inputs import parse_choice
+from hepdata.schema import SCORED_PT
 from hept.devices.choice import Precision
 from hept.paper.systems.catalog import find_system
 
@@ -109,7 +110,7 @@ class LossConfig(_Section):
         default=0.2, ge=0, description="Random negative pairs in training, as a fraction of the stored ones."
     )
     pt_min: float = Field(
-        default=0.9, ge=0, description="Only particles above this pT in GeV count in InfoNCE."
+        default=SCORED_PT, ge=0, description="Only particles above this pT in GeV count in InfoNCE."
     )
     alpha: float = Field(default=0.25, gt=0, description="Factor of the focal loss, for both classes.")
     gamma: float = Field(default=2.0, ge=0, description="How much the focal loss down-weights easy points.")

@@ -115,11 +115,11 @@ class Training:
         self.log = TrainingLog(self.folder, self.progress, is_quiet=not self.fabric.is_global_zero)
 
     def _put_aside(self, damages: list[InputError]) -> None:
-        """Rename damaged states: saving would otherwise keep them in the place of whole ones."""
+        """Rename damaged states: saving would otherwise keep them instead of intact ones."""
         for damage in damages:
             path = Path(damage.where)
             self.progress.announce(
-                f"warning: {path}: found {damage.found}; going on from step {self.state.position.step}"
+                f"warning: {path}: found {damage.found}; continuing from step {self.state.position.step}"
             )
             with disk_errors(path):
                 path.replace(path.with_suffix(".damaged"))

@@ -163,7 +163,7 @@ def test_presets_are_listed_for_people_and_scripts(tmp_path, capsys):
     helped = " ".join(capsys.readouterr().out.split())
     for name, card in cards.items():
         assert f"{name}: {card['purpose']}; {card['time']}" in shown
-        assert f"{name} {card['purpose']}, {card['points']:,} points a cloud: {card['time']}" in helped
+        assert f"{name} {card['purpose']}, {card['points']:,} points per cloud: {card['time']}" in helped
 
 
 class Impatient(ProgressBar):
@@ -206,7 +206,7 @@ def test_a_run_stopped_before_its_first_validation_has_no_best_value(datasets, t
         ),
         (["fit", "nowhere", "--preset", "pileup-demo", "--out", "x"], "found no dataset.json"),
         (["fit", "--resume", "nowhere"], "found no readable config.yaml; expected a run folder"),
-        (["fit", "--resume", "x", "--out", "y"], "found --preset, .* beside it"),
+        (["fit", "--resume", "x", "--out", "y"], "found --preset, .* together with it"),
         (["eval", "nowhere", "{tracking}"], "found no such file or folder"),
         (["eval", "{tracking}"], "expected a dataset .only a run folder knows its own"),
     ],

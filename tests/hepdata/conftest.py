@@ -33,7 +33,7 @@ def read_by_pandas() -> Callable[[Path], pd.DataFrame]:
             charge_frac=("value", "mean"),
         )
         table = hits.merge(pd.read_csv(folder / "detectors.csv"), on=MODULE).join(channels, on="hit_id")
-        table = table.merge(truth[["hit_id", "particle_id"]], on="hit_id")
+        table = table.merge(truth[["hit_id", "particle_id", "weight"]], on="hit_id")
         table = table.merge(particles[["particle_id", "px", "py", "pz"]], on="particle_id", how="left")
         table = table[table.volume_id.isin([7, 8, 9])].sort_values("hit_id", ignore_index=True)
         return _add_labels(_add_features(table))
@@ -241,3 +241,77 @@ def eflow_file(write_delphes: Callable[..., str]) -> Path:
         "Particle": generated,
     }
     return Path(write_delphes(branches, "eflow.root"))
+
+
+# Types of ColliderML's columns: early files, then released ones.
+_COLLIDERML_TYPES = {
+    "early": {"id": "int64", "number": "float64", "volume_id": "int64", "layer_id": "int64"}
+    | {"surface_id": "int64", "event_id": "int64"},
+    "released": {"id": "uint64", "number": "float32", "volume_id": "uint8", "layer_id": "uint16"}
+    | {"surface_id": "uint32", "event_id": "uint32"},
+}
+
+
+def _draw_colliderml(event: int) -> dict[str, dict[str, list[Any]]]:
+    """Hits of 30 particles on a few layers of the Open Data Detector, some without a recorded particle."""
+    rng = np.random.default_rng(event)
+    n, ids = 200 + 7 * event, 2**53 + 1 + rng.permutation(40)
+    layers = np.array([(16, 4), (17, 2), (17, 4), (17, 6), (17, 8), (18, 2), (24, 2), (24, 4), (30, 12)])
+    chosen = layers[rng.integers(0, len(layers), n)]
+    phi, r = rng.uniform(-np.pi, np.pi, n), rng.uniform(30, 1000, n)
+    particle_id = ids[rng.integers(0, 40, n)]
+    particle_id[:5] = 0
+    momenta = rng.normal(size=(3, 30))
+    lengths = [4, 6, 3]
+    taken = rng.permutation(n)[: sum(lengths)]
+    # The last hit of the first track is shared with the longer second one.
+    taken[3] = taken[4]
+    return {
+        "tracker_hits": {
+            "x": r * np.cos(phi), "y": r * np.sin(phi), "z": rng.normal(0, 400, n),
+            "time": rng.uniform(0, 9, n), "volume_id": chosen[:, 0],
+            "layer_id": chosen[:, 1], "surface_id": rng.integers(1, 900, n),
+            "particle_id": particle_id,
+        },
+        "particles": {
+            "particle_id": ids[:30], "px": momenta[0], "py": momenta[1], "pz": momenta[2],
+            "vertex_primary": rng.integers(1, 4, 30),
+        },
+        "tracks": {"track_id": [7, 3, 9], "hit_ids": np.split(taken, np.cumsum(lengths)[:-1])},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def write_colliderml(tmp_path: Path) -> Callable[..., Path]:
+    """Write events as ColliderML's files: `write_colliderml("released", change=…)` gives the folder."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def write(layout: str = "released", n_events: int = 6, *, change: Any = None, name: str = "raw") -> Path:
+        types, folder = _COLLIDERML_TYPES[layout], tmp_path / name
+        events = {event: _draw_colliderml(event) for event in range(n_events)}
+        if change is not None:
+            change(events)
+
+        def typed(key: str, values: Any) -> pa.Array:
+            if key == "hit_ids":
+                return pa.array([list(map(int, one)) for one in values], pa.list_(pa.int32()))
+            kind = types.get(key) or types["id" if key.endswith(("_id", "_primary")) else "number"]
+            return pa.array(np.asarray(values).astype(kind))
+
+        for part in ("tracker_hits", "particles", "tracks"):
+            (folder / f"ttbar_pu0_{part}").mkdir(parents=True)
+            # The parts are divided over files and row groups at different events, hits not in order.
+            per_file = {"tracker_hits": 4, "particles": 3, "tracks": 6}[part]
+            ids = [event for event in events if part in events[event]][:: -1 if part == "tracker_hits" else 1]
+            for number in range(0, len(ids), per_file):
+                own = ids[number : number + per_file]
+                columns: dict[str, Any] = {"event_id": pa.array(own, types["event_id"])}
+                for key in events[own[0]][part]:
+                    rows = [typed(key, events[event][part][key]) for event in own]
+                    columns[key] = pa.array([row.to_pylist() for row in rows], pa.list_(rows[0].type))
+                path = folder / f"ttbar_pu0_{part}" / f"train-{number:05d}.parquet"
+                pq.write_table(pa.table(columns), path, row_group_size=2)
+        return folder
+
+    return write

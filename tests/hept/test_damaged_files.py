@@ -182,7 +182,7 @@ def test_damage_to_one_state_costs_an_epoch_not_the_run(tracking_dataset, traine
     listener = Lines()
     result = fit(RunFolder(run).read_config(), tracking_dataset, run, resume=True, progress=listener)
     assert (result.epochs, result.steps) == (2, 8)
-    assert "resume.pt: found a damaged state (its checksum does not match); going on from step 4" in (
+    assert "resume.pt: found a damaged state (its checksum does not match); continuing from step 4" in (
         " ".join(listener.lines)
     )
     assert RunFolder(run).read_rows("steps") == RunFolder(trained).read_rows("steps")

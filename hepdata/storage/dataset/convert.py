@@ -50,11 +50,11 @@ def convert_dataset(
         InputError: No dataset, or one that has this format and version, or `out` exists or is being written.
         JobError: The disk refuses.
     """
-    place = open_location(source)
+    root = open_location(source)
     manifest = Manifest.read(source)
     if (manifest.file_format, manifest.format_version) == (file_format, FORMAT_VERSION):
         raise InputError(
-            place.location,
+            root.location,
             found=f"a dataset in {file_format} already",
             expected=f"a dataset in the other format, or of a version before {FORMAT_VERSION}",
             remedy="copy the folder instead",
@@ -69,7 +69,7 @@ def convert_dataset(
         ):
             splits: dict[str, list[ShardRecord]] = {}
             for split, shards in manifest.splits.items():
-                clouds = _told(read_shards(place, manifest, shards), listener)
+                clouds = _told(read_shards(root, manifest, shards), listener)
                 if file_format == "parquet":
                     splits[split] = _to_parquet(staging, split, clouds, manifest, shards)
                 else:

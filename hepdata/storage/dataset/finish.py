@@ -135,9 +135,9 @@ def _as_hdf5(
     staging: Path, splits: Mapping[str, Sequence[ShardRecord]], schema: Schema
 ) -> dict[str, list[ShardRecord]]:
     parquet = make_manifest(schema=schema, file_format="parquet", splits=splits, configuration={})
-    place = open_location(staging)
+    root = open_location(staging)
     return {
-        split: split_to_hdf5(staging, split, read_shards(place, parquet, shards), schema, shards)
+        split: split_to_hdf5(staging, split, read_shards(root, parquet, shards), schema, shards)
         for split, shards in splits.items()
     }
 

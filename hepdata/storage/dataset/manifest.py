@@ -166,13 +166,13 @@ class Manifest(_Record):
         Raises:
             InputError: It is missing, damaged, of a newer format, or inconsistent.
         """
-        place = open_location(location)
-        return cls.parse(place.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES), place)
+        root = open_location(location)
+        return cls.parse(root.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES), root)
 
     @classmethod
-    def parse(cls, text: bytes, place: DatasetLocation) -> Manifest:
-        """Parse and check the text of the manifest of the dataset at `place`."""
-        where = place.name_of(MANIFEST_NAME)
+    def parse(cls, text: bytes, root: DatasetLocation) -> Manifest:
+        """Parse and check the text of the manifest of the dataset at `root`."""
+        where = root.name_of(MANIFEST_NAME)
         try:
             content = json.loads(text)
             version = content["format_version"]

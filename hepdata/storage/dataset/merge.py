@@ -103,11 +103,11 @@ def _check_agreement(parts: list[Part]) -> None:
         )
     (first_place, first), *others = parts
     homes = {event: (first_place, split) for split, event in _events(first)}
-    for place, manifest in others:
+    for root, manifest in others:
         for what, ours, theirs in _compare(first, manifest):
             if ours != theirs:
                 raise InputError(
-                    place.location,
+                    root.location,
                     found=f"another {what} ({_shorten(theirs)})",
                     expected=f"that of {first_place.location} ({_shorten(ours)})",
                     remedy="build both with the same configuration and the same version of hept",
@@ -116,12 +116,12 @@ def _check_agreement(parts: list[Part]) -> None:
             if event in homes:
                 home, other = homes[event]
                 raise InputError(
-                    f"{place.location}, split {split}",
+                    f"{root.location}, split {split}",
                     found=f"event {event}, which is in split {other} of {home.location} too",
                     expected="every event once",
                     remedy="remove one of the two datasets, or build it with other event numbers",
                 )
-        homes |= {event: (place, split) for split, event in _events(manifest)}
+        homes |= {event: (root, split) for split, event in _events(manifest)}
 
 
 def _compare(first: Manifest, other: Manifest) -> list[tuple[str, object, object]]:
@@ -149,22 +149,22 @@ def _shorten(value: object) -> str:
 
 
 def _merge_parquet(parts: list[Part], split: str, staging: Path, listener: Progress) -> list[ShardRecord]:
-    found = [(place, shard) for place, manifest in parts for shard in manifest.splits.get(split, [])]
+    found = [(root, shard) for root, manifest in parts for shard in manifest.splits.get(split, [])]
     merged = []
-    for number, (place, shard) in enumerate(found):
+    for number, (root, shard) in enumerate(found):
         name = name_shard(split, number, len(found))
-        _copy_shard(place, shard, staging / name)
+        _copy_shard(root, shard, staging / name)
         merged.append(shard.model_copy(update={"name": name}))
         listener.advance()
     return merged
 
 
-def _copy_shard(place: DatasetLocation, shard: ShardRecord, path: Path) -> None:
+def _copy_shard(root: DatasetLocation, shard: ShardRecord, path: Path) -> None:
     """Copy a file and compare its checksum with the manifest."""
     try:
-        source = place.open(shard.name)
+        source = root.open(shard.name)
     except FileNotFoundError as error:
-        raise missing(place.name_of(shard.name)) from error
+        raise missing(root.name_of(shard.name)) from error
     digest = hashlib.sha256()
     with source, disk_errors(path), path.open("wb") as target:
         while block := source.read(1 << 20):
@@ -174,19 +174,19 @@ def _copy_shard(place: DatasetLocation, shard: ShardRecord, path: Path) -> None:
         os.fsync(target.fileno())
         size = target.tell()
     if (size, digest.hexdigest()) != (shard.bytes, shard.sha256):
-        raise damaged(place.name_of(shard.name), f"{size} bytes with another checksum than the manifest's")
+        raise damaged(root.name_of(shard.name), f"{size} bytes with another checksum than the manifest's")
 
 
 def _merge_hdf5(
     parts: list[Part], split: str, staging: Path, listener: Progress, compression: Compression
 ) -> list[ShardRecord]:
-    found = [(place, m, m.splits[split]) for place, m in parts if m.splits.get(split)]
+    found = [(root, m, m.splits[split]) for root, m in parts if m.splits.get(split)]
     shards = [shard for _, _, own in found for shard in own]
     if not shards:
         return []
     record = write_hdf5(
         staging / name_hdf5(split),
-        chain.from_iterable(read_shards(place, manifest, own) for place, manifest, own in found),
+        chain.from_iterable(read_shards(root, manifest, own) for root, manifest, own in found),
         found[0][1].as_schema(),
         has_pairs=found[0][1].has_pairs,
         sizes=Sizes.of(add_up([shard.statistics for shard in shards])),

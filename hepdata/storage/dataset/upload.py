@@ -25,29 +25,29 @@ def check_output(out: Location, *, overwrite: bool = False) -> None:
     Raises:
         InputError: A URL that cannot be used or has a dataset already, or `overwrite` with a URL.
     """
-    place = open_location(out)
-    if place.is_local:
+    root = open_location(out)
+    if root.is_local:
         return
     if overwrite:
         raise InputError(
-            place.location,
+            root.location,
             found="`overwrite=True` with a URL",
             expected="a local folder to replace, or a URL without a dataset",
             remedy="remove the dataset there first, or choose another URL",
         )
     try:
-        system, path = place.find(MANIFEST_NAME)
+        system, path = root.find(MANIFEST_NAME)
         has_dataset = system.exists(path)
     except (OSError, ValueError, ImportError) as error:
         raise InputError(
-            place.location,
+            root.location,
             found=f"a location that cannot be used ({error})",
             expected="a folder, or a URL that fsspec can write to",
             remedy="check path and permissions; some kinds of URLs need another package for fsspec",
         ) from error
     if has_dataset:
         raise InputError(
-            place.location,
+            root.location,
             found="a dataset that already exists",
             expected="a URL for a new one",
             remedy="choose another URL, or remove the dataset there first",
@@ -71,17 +71,17 @@ def local_folder(out: Location, progress: Progress, *, build: str = "") -> Itera
         JobError: The copy failed.
     """
     check_output(out)
-    place = open_location(out)
-    if place.is_local:
-        yield _follow(Path(place.location))
+    root = open_location(out)
+    if root.is_local:
+        yield _follow(Path(root.location))
         return
     # The same name for every attempt. The environment variable TMPDIR chooses the disk.
-    name = hashlib.sha256(f"{place.location} {build}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(f"{root.location} {build}".encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"hept-{name}"
     if not build:
         shutil.rmtree(folder, ignore_errors=True)
     yield folder
-    _upload(folder, place, progress)
+    _upload(folder, root, progress)
     shutil.rmtree(folder)
 
 
@@ -91,26 +91,26 @@ def _follow(out: Path) -> Path:
     return out.resolve() if out.is_dir() else Path(os.path.abspath(out))  # noqa: PTH100
 
 
-def _upload(folder: Path, place: DatasetLocation, progress: Progress) -> None:
+def _upload(folder: Path, root: DatasetLocation, progress: Progress) -> None:
     names = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST_NAME)
     progress.start("copying", len(names) + 1, "file")
     try:
         for name in (*names, MANIFEST_NAME):
-            _put(folder / name, place)
+            _put(folder / name, root)
             progress.advance()
     finally:
         progress.finish()
 
 
-def _put(path: Path, place: DatasetLocation) -> None:
+def _put(path: Path, root: DatasetLocation) -> None:
     try:
         system: Any
-        system, target = place.find(path.name)
+        system, target = root.find(path.name)
         system.makedirs(target.rpartition("/")[0], exist_ok=True)
         system.put_file(str(path), target)
     except Exception as error:  # fsspec passes on all exceptions of its clients
         raise JobError(
-            place.name_of(path.name),
+            root.name_of(path.name),
             found=f"the error {type(error).__name__}: {error}",
             expected="to write the file",
             remedy="repair the access to the URL and run the same command again",

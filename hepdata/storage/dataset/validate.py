@@ -71,38 +71,38 @@ def validate_dataset(location: str | os.PathLike[str], *, progress: Progress | N
     Raises:
         InputError: There is no dataset, or one of a newer format.
     """
-    place = open_location(location)
-    text = place.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
+    root = open_location(location)
+    text = root.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
     listener = progress or Silent()
     try:
-        manifest = Manifest.parse(text, place)
+        manifest = Manifest.parse(text, root)
     except InputError as error:
         if "format version" in error.found:
             raise
         return [Finding(MANIFEST_NAME, "", error.found, error.remedy)]
-    findings = list(_check_folder(place, manifest))
+    findings = list(_check_folder(root, manifest))
     seen = _Seen()
     listener.start("validating", manifest.statistics().n_clouds, "cloud")
     try:
         for split, shards in manifest.splits.items():
             for shard in shards:
-                findings += _check_shard(place, manifest, split, shard, seen, listener)
+                findings += _check_shard(root, manifest, split, shard, seen, listener)
         findings += _check_totals(manifest, seen, findings)
     finally:
         listener.finish()
     return findings
 
 
-def _check_folder(place: DatasetLocation, manifest: Manifest) -> Iterator[Finding]:
-    if place.is_local:
+def _check_folder(root: DatasetLocation, manifest: Manifest) -> Iterator[Finding]:
+    if root.is_local:
         listed = {shard.name for shards in manifest.splits.values() for shard in shards}
-        for path in sorted(Path(place.location).iterdir()):
+        for path in sorted(Path(root.location).iterdir()):
             if path.suffix in (".parquet", ".h5") and path.name not in listed:
                 yield Finding(path.name, "", "a data file that the manifest does not list", "remove it")
 
 
 def _check_shard(
-    place: DatasetLocation,
+    root: DatasetLocation,
     manifest: Manifest,
     split: str,
     shard: ShardRecord,
@@ -110,20 +110,20 @@ def _check_shard(
     listener: Progress,
 ) -> Iterator[Finding]:
     try:
-        digest, size = _digest(place, shard.name)
+        digest, size = _digest(root, shard.name)
     except FileNotFoundError:
         yield Finding(shard.name, "", "no such file", "copy the missing file, or build the dataset again")
         return
     if size != shard.bytes or digest != shard.sha256:
         yield Finding(shard.name, "", f"{size} bytes with another checksum than the manifest's", COPY_AGAIN)
     try:
-        yield from _check_clouds(place, manifest, split, shard, seen, listener)
+        yield from _check_clouds(root, manifest, split, shard, seen, listener)
     except InputError as error:
         yield Finding(shard.name, "", error.found, error.remedy)
 
 
 def _check_clouds(
-    place: DatasetLocation,
+    root: DatasetLocation,
     manifest: Manifest,
     split: str,
     shard: ShardRecord,
@@ -131,10 +131,10 @@ def _check_clouds(
     listener: Progress,
 ) -> Iterator[Finding]:
     if manifest.file_format == "parquet":
-        yield from _check_arrow_schema(place, manifest, shard)
+        yield from _check_arrow_schema(root, manifest, shard)
     schema = manifest.as_schema()
     names = [column.name for column in list_columns(schema, manifest.has_pairs)]
-    reader = open_shard(place, manifest, shard)
+    reader = open_shard(root, manifest, shard)
     counted: list[Statistics] = []
     try:
         for row, entry in enumerate(reader.rows):
@@ -197,10 +197,10 @@ def _check_repetition(cloud: PointCloud, split: str, shard: ShardRecord, seen: _
             yield Finding(shard.name, name, f"the same points as {other}", "remove one source")
 
 
-def _check_arrow_schema(place: DatasetLocation, manifest: Manifest, shard: ShardRecord) -> Iterator[Finding]:
+def _check_arrow_schema(root: DatasetLocation, manifest: Manifest, shard: ShardRecord) -> Iterator[Finding]:
     import pyarrow.parquet as pq
 
-    with place.open(shard.name) as file:
+    with root.open(shard.name) as file:
         try:
             found = pq.read_schema(file)
         except (OSError, ValueError) as error:
@@ -211,8 +211,8 @@ def _check_arrow_schema(place: DatasetLocation, manifest: Manifest, shard: Shard
         yield Finding(shard.name, "", "other columns than the manifest's", REBUILD)
 
 
-def _digest(place: DatasetLocation, name: str) -> tuple[str, int]:
-    with place.open(name) as file:
+def _digest(root: DatasetLocation, name: str) -> tuple[str, int]:
+    with root.open(name) as file:
         digest, size = hashlib.sha256(), 0
         while block := file.read(1 << 20):
             digest.update(block)

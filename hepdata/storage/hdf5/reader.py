@@ -26,10 +26,10 @@ H5_ERRORS = (OSError, EOFError, KeyError, ValueError, RuntimeError, TypeError, I
 class Hdf5Shard:
     """Random access to the clouds of one HDF5 file; see `hepdata.storage.shard_reader.ShardReader`."""
 
-    def __init__(self, place: DatasetLocation, shard: ShardRecord, columns: Sequence[Column]) -> None:
-        self.where = place.name_of(shard.name)
+    def __init__(self, root: DatasetLocation, shard: ShardRecord, columns: Sequence[Column]) -> None:
+        self.where = root.name_of(shard.name)
         self._dtypes = {column.name: np.dtype(column.dtype) for column in columns}
-        system, path = place.find(shard.name)
+        system, path = root.find(shard.name)
         try:
             size = system.size(path)
         except FileNotFoundError as error:
@@ -37,7 +37,7 @@ class Hdf5Shard:
         if size != shard.bytes:
             raise damaged(self.where, f"{size} bytes instead of {shard.bytes}")
         try:
-            self._file = h5py.File(path if place.is_local else system.open(path, "rb"), "r")
+            self._file = h5py.File(path if root.is_local else system.open(path, "rb"), "r")
             self._read_index(shard.rows)
         except H5_ERRORS as error:
             raise damaged(self.where, f"an unreadable HDF5 file ({error})") from error

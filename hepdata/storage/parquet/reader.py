@@ -34,9 +34,9 @@ class ParquetShard:
     Keeps no file open, and has no state that changes: safe to share between threads and forked processes.
     """
 
-    def __init__(self, place: DatasetLocation, shard: ShardRecord, columns: Sequence[Column]) -> None:
-        self.where = place.name_of(shard.name)
-        self._system, self._path = place.find(shard.name)
+    def __init__(self, root: DatasetLocation, shard: ShardRecord, columns: Sequence[Column]) -> None:
+        self.where = root.name_of(shard.name)
+        self._system, self._path = root.find(shard.name)
         try:
             size = self._system.size(self._path)
             footer = self._system.cat_file(self._path, max(size - shard.footer_bytes, 0), size)

@@ -15,8 +15,12 @@ from hept.devices.tracing import is_exporting
 
 # Added to the normalisation of each table, so that a query without a near key gives 0.
 EPSILON = 1e-20
+# About 1 / EPSILON.
+UNITS_OF_EPSILON = 2.0**66
 # Largest number of kernel values in memory at a time: 64 MB in float32.
 MOST_WEIGHTS = 2**24
+# Heads whose kernel values an exported model has in memory at a time: 200 MB at 60,000 points.
+HEADS_AT_A_TIME = 2
 
 
 def attend_plain(operands: Operands, layout: Layout) -> Tensor:
@@ -42,14 +46,20 @@ def attend_plain(operands: Operands, layout: Layout) -> Tensor:
         v = gather_slots(value, key_order, blocks) * blocks.is_filled.unsqueeze(-1)  # (H, K, S, V+1)
         tables.append(return_to_points(_sum_over_keys(q, k, v), query_order, blocks))
     sums = torch.stack(tables).sum(0)  # (H, N, V+1)
+    epsilon = layout.n_tables * EPSILON
+    if is_exporting():
+        # Translators drop the addition of a number below 1e-8. Powers of two change no digit.
+        sums, epsilon = sums * UNITS_OF_EPSILON, epsilon * UNITS_OF_EPSILON
     total = sums.narrow(-1, sums.shape[-1] - 1, 1)
-    return sums.narrow(-1, 0, sums.shape[-1] - 1) / (total + layout.n_tables * EPSILON)
+    return sums.narrow(-1, 0, sums.shape[-1] - 1) / (total + epsilon)
 
 
 def _sum_over_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Σ_j exp(−½‖q_i−k_j‖²) v_j of all blocks: (H, K, S, V)."""
     if is_exporting():
-        return weigh(q, k) @ v
+        # Groups of blocks would fix their number, so that groups of heads bound the memory here.
+        parts = zip(*(torch.split(each, HEADS_AT_A_TIME) for each in (q, k, v)), strict=True)
+        return torch.cat([weigh(q, k) @ v for q, k, v in parts])
     n_heads, n_blocks, size, _ = q.shape
     step = max(1, MOST_WEIGHTS // max(1, n_heads * size**2))
     if n_blocks <= step:
@@ -68,13 +78,23 @@ def weigh(q: Tensor, k: Tensor) -> Tensor:
         columns = zip(q.unbind(-1), k.unbind(-1), strict=True)
         squares = [(a.unsqueeze(-1) - b.unsqueeze(-2)).square() for a, b in columns]
         return torch.stack(squares).sum(0).mul(-0.5).exp()
+    return _exponentiate(*_extend(q, k), q.dtype)
+
+
+def _extend(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """[q, −½q², 1] and [k, 1, −½k²], float64 (…, S, D+2): their product is −½‖q−k‖²."""
     # In float32, q·k − ½q² − ½k² cancels: with trained ω the error reaches 0.6. Relative to a key of the
     # block and in float64 it is as precise as the difference, and costs one matrix product.
     middle = k.narrow(-2, k.shape[-2] // 2, 1).detach()
     q64, k64 = (q - middle).double(), (k - middle).double()
-    q_half, k_half = (0.5 * rows.square().sum(-1, keepdim=True) for rows in (q64, k64))
-    logit = q64 @ k64.mT - q_half - k_half.mT
-    return logit.clamp(max=0.0).to(q.dtype).exp()
+    q_half, k_half = (-0.5 * rows.square().sum(-1, keepdim=True) for rows in (q64, k64))
+    one = torch.ones_like(q_half)
+    return torch.cat([q64, q_half, one], -1), torch.cat([k64, one, k_half], -1)
+
+
+def _exponentiate(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
+    """Exp of the products of all rows of a block (…, S, ·) twice, at most 1: (…, S, S)."""
+    return (left @ right.mT).to(dtype).clamp(max=0.0).exp()
 
 
 def has_float64(device: torch.device) -> bool:
@@ -94,7 +114,13 @@ def gather_slots(rows: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
 def return_to_points(slots: Tensor, order: Tensor, blocks: Blocks) -> Tensor:
     """Scatter rows of slots (H, K, S, …) back to the points: (H, N, …)."""
     index = blocks.slot.take(invert(order)).unsqueeze(-1)  # (H, N, 1), the slot of each point
-    flat = slots.reshape(slots.shape[0], slots.shape[1] * slots.shape[2], -1)
+    n_slots = slots.shape[1] * slots.shape[2]
+    if is_exporting():
+        # Whole rows by one integer each; runtimes look up single elements far more slowly.
+        head = torch.arange(slots.shape[0], device=slots.device).unsqueeze(1) * n_slots
+        found = functional.embedding(index.squeeze(-1) + head, slots.reshape(slots.shape[0] * n_slots, -1))
+        return found.view(*order.shape, *slots.shape[3:])
+    flat = slots.reshape(slots.shape[0], n_slots, -1)
     found = flat.gather(1, index.expand(*index.shape[:2], flat.shape[-1]))
     return found.view(*order.shape, *slots.shape[3:])
 

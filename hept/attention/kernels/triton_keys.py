@@ -49,6 +49,7 @@ def make_keys(
 
 @triton.jit
 def find_bits(at, is_there):
-    """Map float32 to integers that sort in the same order: the bits, inverted for negative numbers."""
+    """Map float32 to integers of the same order: the bits, inverted for negative numbers, −0 as 0."""
     bits = tl.load(at, is_there, other=0.0).to(tl.int32, bitcast=True)
-    return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.int64)
+    sign = bits >> 31
+    return ((bits ^ (sign & 0x7FFFFFFF)) - sign).to(tl.int64)

@@ -31,7 +31,7 @@ def score_trial(trial: Trial, dataset: Dataset, run: Path, device: str, progress
         Interrupted: The user stopped the training.
         JobError: The training diverged.
     """
-    location = dataset.place.location
+    location = dataset.root.location
     if trial.config.model.kind == "random":
         return _score_untrained(trial, dataset, device, progress)
     is_begun = has_states(run)
@@ -52,7 +52,7 @@ def score_trial(trial: Trial, dataset: Dataset, run: Path, device: str, progress
 
 def _score_untrained(trial: Trial, dataset: Dataset, device: str, progress: Progress) -> Result:
     config = trial.config
-    data = open_training_data(config, dataset.place.location)
+    data = open_training_data(config, dataset.root.location)
     torch.manual_seed(config.seed)
     objective = make_objective(data.target, config.loss)
     network = build_network(config.model, data.features, data.coords, is_embedding=objective.is_embedding)

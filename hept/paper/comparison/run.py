@@ -118,7 +118,7 @@ def run_comparison(
         InputError: The dataset does not fit the settings, or a split is empty.
     """
     check_split(dataset, "test")
-    counts, data = dataset.manifest.statistics(), open_training_data(base, dataset.place.location)
+    counts, data = dataset.manifest.statistics(), open_training_data(base, dataset.root.location)
     comparison = _Comparison(
         dataset,
         base,
@@ -131,7 +131,7 @@ def run_comparison(
         Findings(
             base.task,
             data.target,
-            str(dataset.place.location),
+            str(dataset.root.location),
             counts.n_points / counts.n_clouds,
             settings,
         ),

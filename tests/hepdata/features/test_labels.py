@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hepdata.errors import InputError
-from hepdata.features.labels import count_hits, label_momenta
+from hepdata.features.labels import count_hits, label_particles
 
 
 def test_momenta_are_found_by_particle_id_beyond_2_to_the_53():
@@ -13,7 +13,7 @@ def test_momenta_are_found_by_particle_id_beyond_2_to_the_53():
         "py": np.array([4.0, 2.0]),
         "pz": np.array([0.0, 2.0]),
     }
-    labels = label_momenta(np.array([close + 1, 0, close]), particles, "event 1")
+    labels = label_particles(np.array([close + 1, 0, close]), particles, "event 1")
     assert labels["pt"].tolist() == [2.0, 0.0, 5.0]
     assert labels["particle_eta"] == pytest.approx([np.arcsinh(1.0), 0.0, 0.0])
 
@@ -21,8 +21,8 @@ def test_momenta_are_found_by_particle_id_beyond_2_to_the_53():
 def test_a_particle_along_the_beam():
     particles = {"particle_id": np.array([5]), "px": np.zeros(1), "py": np.zeros(1), "pz": np.ones(1)}
     with pytest.raises(InputError, match="event 1: found particle 5 without transverse momentum"):
-        label_momenta(np.array([5]), particles, "event 1")
-    assert label_momenta(np.array([0]), particles, "event 1")["pt"].tolist() == [0.0]
+        label_particles(np.array([5]), particles, "event 1")
+    assert label_particles(np.array([0]), particles, "event 1")["pt"].tolist() == [0.0]
 
 
 def test_counts_by_hand():

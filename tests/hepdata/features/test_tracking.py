@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from hepdata.errors import InputError
+from hepdata.features.hit_clouds import CloudChoice
 from hepdata.features.sectors import Sectors
-from hepdata.features.tracking import CloudChoice, make_clouds
+from hepdata.features.tracking import make_clouds, trackml_schema
 from hepdata.readers.trackml import read_event
 from hepdata.readers.trackml_detector import read_detector
 from hepdata.readers.trackml_files import find_detectors, find_events
@@ -53,6 +54,14 @@ def test_labels_equal_the_definitions_by_pandas(trackml_events, read_by_pandas):
         np.testing.assert_allclose(
             cloud.columns[name][order], expected[name], rtol=1e-6, atol=1e-7, err_msg=name
         )
+
+
+@pytest.mark.parametrize("choice", [CloudChoice(), CloudChoice(sectors=Sectors(n_sectors=10))])
+def test_hits_keep_the_weight_of_the_challenge(trackml_events, read_by_pandas, choice):
+    expected = read_by_pandas(trackml_events).set_index("hit_id").weight.astype(np.float32)
+    assert expected.nunique() > 10
+    for cloud in clouds_of(trackml_events, choice):
+        np.testing.assert_array_equal(cloud.weight, expected[cloud.hit_id])
 
 
 def test_ten_published_sectors_equal_the_definitions(trackml_events, read_by_pandas, is_in_published_sector):
@@ -120,8 +129,8 @@ def test_shuffled_files_give_the_same_clouds(trackml_events, trackml_copy, edit_
 def test_columns_are_those_of_the_schema(trackml_events):
     for choice in (CloudChoice(), CloudChoice(sectors=Sectors(n_sectors=4))):
         for cloud in clouds_of(trackml_events, choice):
-            assert list(cloud.columns) == [column.name for column in choice.schema.columns]
-            assert all(cloud.columns[c.name].dtype == c.dtype for c in choice.schema.columns)
+            assert list(cloud.columns) == [column.name for column in trackml_schema(choice).columns]
+            assert all(cloud.columns[c.name].dtype == c.dtype for c in trackml_schema(choice).columns)
 
 
 def test_neighbouring_points_are_near_each_other(trackml_events):
@@ -147,7 +156,7 @@ def test_without_cells_the_cluster_columns_are_absent(trackml_events):
     choice = CloudChoice(has_cell_features=False)
     (cloud,) = clouds_of(trackml_events, choice, with_cells=False)
     assert not {"charge_frac", "lx", "geta"} & set(cloud.columns)
-    assert len(choice.schema.features) == 7
+    assert len(trackml_schema(choice).features) == 7
 
 
 def test_unlabelled_clouds_have_the_same_points(trackml_events):

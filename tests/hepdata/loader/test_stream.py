@@ -196,7 +196,7 @@ def test_the_interpreter_ends_in_silence(split, ending):
     script = f"""
 import atexit
 import hepdata, torch
-split = hepdata.open_dataset({str(split.place.location)!r})["train"]
+split = hepdata.open_dataset({str(split.root.location)!r})["train"]
 {ENDINGS[ending]}
 """
     done = subprocess.run(

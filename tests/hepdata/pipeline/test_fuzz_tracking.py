@@ -16,7 +16,7 @@ from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tr
 
 CONFIG = TrackingConfig(pairs=PairChoice("paper", 16))
 # Columns that no point depends on.
-UNUSED = ("", "Unnamed: 0", "q", "nhits", "vx", "vy", "vz", "tx", "ty", "tz", "tpx", "tpy", "tpz", "weight")
+UNUSED = ("", "Unnamed: 0", "q", "nhits", "vx", "vy", "vz", "tx", "ty", "tz", "tpx", "tpy", "tpz")
 PARTS = ("hits", "cells", "truth", "particles", "detectors")
 FIELDS = (
     *(

@@ -144,3 +144,16 @@ def test_ctrl_c_stops_everything(trackml_events, tmp_path, whole):
     assert b"KeyboardInterrupt" in errors
     assert left_behind(process.pid) == []
     check_resumed(trackml_events, tmp_path / "dataset", expected, workers=1)
+
+
+def test_workers_that_die_before_they_are_told_what_to_do(trackml_events, tmp_path):
+    """A script without the guard that new processes need: they run it again, and Python ends them."""
+    script = tmp_path / "script.py"
+    arguments = f"{str(trackml_events)!r}, {str(tmp_path / 'dataset')!r}, workers=2"
+    script.write_text(f"import hepdata\nhepdata.build_tracking({arguments})\n")
+    result = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, timeout=1200
+    )
+    assert result.returncode == 1
+    assert "JobError" in result.stderr
+    assert "a script needs `if __name__ == '__main__':` above the call" in result.stderr

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hepdata
+import hept
 from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
+from hepdata.features.hit_clouds import CloudChoice
 from hepdata.features.sectors import Sectors
-from hepdata.features.tracking import CloudChoice
 from hepdata.pipeline.tracking_source import TRACKING_PRESETS, PairChoice, TrackingConfig, open_tracking
 
 SIXTY = TRACKING_PRESETS["tracking-60k"]
@@ -195,3 +197,19 @@ def test_an_edited_detectors_file_is_read_again(trackml_copy, edit_csv):
     edit_csv(trackml_copy / "detectors.csv", lambda table: table.assign(module_t=table.module_t * 2))
     (after,) = first_clouds(open_tracking(trackml_copy, SIXTY))
     assert np.allclose(after.lz, 2 * before.lz)
+
+
+def test_layers_of_a_list_are_recorded_and_trained_on(strips_copy, tmp_path):
+    """The list of a YAML file is in the manifest, so that the dataset can be made again without the file."""
+    chosen = tmp_path / "mine.yaml"
+    chosen.write_text("layers: [[13, 2], [8, 2], [8, 4], [8, 6], [18, 12]]")
+    built = hepdata.build_tracking(strips_copy, tmp_path / "out", layers=str(chosen))
+    recorded = built.manifest.configuration["source"]["clouds"]["layers"]
+    assert recorded == [[13, 2], [8, 2], [8, 4], [8, 6], [18, 12]]
+    cloud = built["train"][0]
+    assert set(zip(cloud.volume_id.tolist(), cloud.layer_id.tolist(), cloud.layer.tolist(), strict=True)) == {
+        (*place, number) for number, place in enumerate(map(tuple, recorded))
+    }
+    every = hepdata.build_tracking(strips_copy, tmp_path / "every", layers="all")
+    run = hept.fit(every, tmp_path / "run", preset="tracking-demo", settings={"epochs": 1})
+    assert hept.evaluate(run, every)

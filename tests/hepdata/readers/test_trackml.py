@@ -22,6 +22,7 @@ def test_an_event_has_what_its_files_have(trackml_events):
     assert event.hits["hit_id"].tolist() == hits.hit_id.tolist()
     assert event.particle_id.tolist() == truth.particle_id.tolist()
     assert event.particle_id.max() > 2**53
+    assert event.weight.tolist() == truth.weight.tolist()
     assert len(event.cells["hit_id"]) == len(pd.read_csv(part(trackml_events, "cells")))
 
 
@@ -30,6 +31,7 @@ def test_rows_in_any_order_give_the_same_event(trackml_events, trackml_copy, edi
         edit_csv(part(trackml_copy, name), lambda table, seed=seed: table.sample(frac=1, random_state=seed))
     ordered, shuffled = read_first(trackml_events), read_first(trackml_copy)
     assert (ordered.particle_id == shuffled.particle_id).all()
+    assert (ordered.weight == shuffled.weight).all()
     for name in ("hits", "particles"):
         ours, theirs = getattr(ordered, name), getattr(shuffled, name)
         assert all((ours[key] == theirs[key]).all() for key in ours)
@@ -42,7 +44,7 @@ def test_parts_that_are_not_asked_for_are_not_needed(trackml_copy):
     for name in ("cells", "truth", "particles"):
         part(trackml_copy, name).unlink()
     event = read_first(trackml_copy, with_cells=False, with_truth=False)
-    assert (event.cells, event.particle_id, event.particles) == (None, None, None)
+    assert (event.cells, event.particle_id, event.weight, event.particles) == (None,) * 4
 
 
 @pytest.mark.parametrize(

@@ -56,5 +56,5 @@ def test_several_devices(two_gpus):
     check_count(torch.device("cpu"), 5)
     with pytest.raises(InputError, match="`devices=3`: found 2 GPUs"):
         check_count(torch.device("cuda"), 3)
-    with pytest.raises(InputError, match="`device='cuda:1'`: found `devices=2` beside it"):
+    with pytest.raises(InputError, match="`device='cuda:1'`: found `devices=2` together with it"):
         check_count(torch.device("cuda", 1), 2)

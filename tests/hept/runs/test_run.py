@@ -32,7 +32,7 @@ def folder(trained, tmp_path):
 def test_it_is_found_from_any_folder(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = hept.open_run(trained / "runs" / "a").open_dataset()
-    assert found.place.location == str(trained / "data" / "tracks")
+    assert found.root.location == str(trained / "data" / "tracks")
     assert hept.evaluate(trained / "runs" / "a", threads=1)["n_clouds"] == len(found["test"])
 
 
@@ -44,7 +44,7 @@ def test_it_is_found_after_both_were_moved(folder, trained, tmp_path, monkeypatc
         found = hept.open_run(folder / "runs" / "a").open_dataset()
     finally:
         hidden.rename(trained)
-    assert found.place.location == str(folder / "data" / "tracks")
+    assert found.root.location == str(folder / "data" / "tracks")
 
 
 def test_another_dataset_in_its_place_is_not_taken(trained, make_dataset):
@@ -91,7 +91,7 @@ def test_a_run_shows_how_it_went(trained):
 
 def test_resume_takes_no_other_settings(trained):
     with pytest.raises(
-        hepdata.InputError, match="`preset`, `model`, `precision`, `settings` or `out` beside it"
+        hepdata.InputError, match="`preset`, `model`, `precision`, `settings` or `out` together with it"
     ):
         hept.fit(resume=trained / "runs" / "a", settings={"epochs": 3})
 
@@ -103,7 +103,7 @@ def test_functions_take_what_is_at_hand(trained):
     answers = [
         hept.evaluate(model, data, threads=1)
         for model in (str(path), path, hept.open_run(path), hept.load_model(path))
-        for data in (dataset, dataset.place.location)
+        for data in (dataset, dataset.root.location)
     ]
     assert all(answer == answers[0] for answer in answers)
 

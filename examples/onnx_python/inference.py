@@ -1,0 +1,1 @@
+../../hept/export/inference.py

@@ -1,0 +1,95 @@
+"""From a traced program to an ONNX file of standard operators."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from hept.export.graph import ModelGraph
+
+OPSET = 20
+
+
+def write_onnx(path: Path, graph: ModelGraph, program: ExportedProgram, metadata: Mapping[str, str]) -> None:
+    """Write a traced model; inputs have the names of the graph, the axes `points` and `borders` are free."""
+    import onnx
+
+    model = _translate(program)
+    _rename(model, [*graph.input_names, "offsets"], [graph.output_name])
+    for node in model.graph.node:
+        # Stack traces of the export: twice as large as the rest, with paths of this machine.
+        del node.metadata_props[:]
+        node.doc_string = ""
+    # Shapes of inner values only repeat what a runtime infers, with axes named by the tracer.
+    del model.graph.value_info[:]
+    for value in (*model.graph.input, *model.graph.output):
+        del value.metadata_props[:]
+        value.type.tensor_type.shape.dim[0].dim_param = "borders" if value.name == "offsets" else "points"
+    del model.graph.metadata_props[:]
+    del model.metadata_props[:]
+    onnx.checker.check_model(model)
+    path.write_bytes(model.SerializeToString())
+    add_metadata(path, metadata)
+
+
+def add_metadata(path: Path, metadata: Mapping[str, str]) -> None:
+    """Add texts by name to an ONNX file; a name that is there already is replaced."""
+    import onnx
+
+    model = onnx.load(path)
+    texts = {entry.key: entry.value for entry in model.metadata_props} | dict(metadata)
+    onnx.helper.set_model_props(model, texts)
+    path.write_bytes(model.SerializeToString())
+
+
+def _translate(program: ExportedProgram) -> Any:
+    """The program as an ONNX model."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    try:
+        logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            translated = torch.onnx.export(
+                program,
+                dynamo=True,
+                opset_version=OPSET,
+                custom_translation_table={torch.ops.aten.sort.stable: _sort_stably},
+                verbose=False,
+            )
+    finally:
+        logger.setLevel(level)
+    if translated is None:
+        raise RuntimeError("torch.onnx.export returned no model")
+    return translated.model_proto
+
+
+def _sort_stably(self: Any, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:  # noqa: ARG001
+    """A stable sort is TopK of all elements: of equal ones, it puts the lower index first."""
+    import onnxscript
+
+    op: Any = onnxscript.opset20
+    length = op.Gather(op.Shape(self), op.Constant(value_ints=[dim]))
+    return op.TopK(self, length, axis=dim, largest=int(descending), sorted=1)
+
+
+def _rename(model: Any, inputs: list[str], outputs: list[str]) -> None:
+    """Give inputs and outputs of a model their names, wherever they occur."""
+    new = dict(zip((value.name for value in model.graph.input), inputs, strict=True))
+    new |= dict(zip((value.name for value in model.graph.output), outputs, strict=True))
+    taken = set(new.values())
+    names = {name for node in model.graph.node for name in (*node.input, *node.output)}
+    # An inner value that happens to be called like an input gets out of its way.
+    new = {name: f"{name}_inner" for name in (names & taken) - set(new)} | new
+    for value in (*model.graph.input, *model.graph.output, *model.graph.initializer):
+        value.name = new.get(value.name, value.name)
+    for node in model.graph.node:
+        for names_of_node in (node.input, node.output):
+            for i, name in enumerate(names_of_node):
+                names_of_node[i] = new.get(name, name)
