@@ -205,11 +205,11 @@ class HEPTAttention(nn.Module):
             return None
         scale = scale.to(geometry.lifted.dtype)
         if geometry.lifted.device.type != "cpu":
-            # GPU kernels gather rows: the coordinates of a point must be contiguous. As a product with diagonal
-            # matrices, the gradient of the scale is one product too.
+            # GPU kernels gather rows: the coordinates of a point must be contiguous. As a product with
+            # diagonal matrices, the gradient of the scale is one product too.
             weight = torch.diag_embed(scale).flatten(0, 1)  # (H·P, P)
-            rows = nn.functional.linear(geometry.lifted, weight).unflatten(1, scale.shape)
-            return rows.movedim(0, 2)  # from (N, H, P)
+            rows: Tensor = nn.functional.linear(geometry.lifted, weight).view(-1, *scale.shape)  # (N, H, P)
+            return rows.movedim(0, 2)
         # On a CPU, products with few columns are faster if each coordinate is contiguous over the points.
         return scale.unsqueeze(-1) * geometry.lifted.mT.contiguous()
 
@@ -225,7 +225,7 @@ class HEPTAttention(nn.Module):
         if x.device.type == "cpu" or self.kernel == "dot":
             return None
         alpha, n_heads, dim = self.tables.alpha.mT.to(x.dtype), self.n_heads, x.shape[1]  # (H, C, D)
-        of_hidden, of_coords = alpha.split([dim, alpha.shape[2] - dim], 2)
+        of_hidden, of_coords = torch.split(alpha, [dim, alpha.shape[2] - dim], 2)
         weights = [each.weight.view(n_heads, dim, dim) for each in (self.w_q, self.w_k or self.w_q)]
         rows = torch.cat([of_hidden @ each for each in weights])  # (2·H, C, hidden_dim)
         if geometry.lifted is not None and scale is not None:

@@ -19,7 +19,8 @@ OPTIONS = {"num_warps": 4, "num_stages": 2, "enable_fp_fusion": True}
 
 INPUTS = (
     "Tensor x, Tensor positive_ptr, Tensor positive_idx, Tensor negative_ptr, Tensor negative_idx, "
-    "Tensor particle, Tensor weight, Tensor? offsets, int seed, float fraction, float tau, bool published, bool exact"
+    "Tensor particle, Tensor weight, Tensor? offsets, int seed, float fraction, float tau, "
+    "bool published, bool exact"
 )
 
 

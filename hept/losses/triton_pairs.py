@@ -6,9 +6,9 @@ with v over the positives of an anchor u, n over its negatives, listed and drawn
 `hept.losses.infonce`. A program handles one anchor. It loops over the negatives for S, over the positives for
 the loss and their gradients, and over the negatives again for their gradients.
 
-Many programs add to the gradient of a partner. If `EXACT`, gradients are integers, in units of 1/UNIT: integer
-sums do not depend on their order, so results are deterministic without sorting. Otherwise they are float32,
-which is half as many bytes, and their last digits depend on the order.
+Many programs add to the gradient of a partner. If `EXACT`, gradients are integers, in units of 1/UNIT:
+integer sums do not depend on their order, so results are deterministic without sorting. Otherwise they are
+float32, which is half as many bytes, and their last digits depend on the order.
 
 Axes: N points, D dimensions of an embedding, T pairs of a chunk, B clouds; DP, BP: powers of two.
 """

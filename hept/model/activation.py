@@ -88,10 +88,10 @@ _backward.register_fake(_shape_backward)
 def _save(
     ctx: torch.autograd.function.FunctionCtx,
     inputs: tuple[Tensor, Tensor, Tensor, Tensor, float],
-    output: Tensor,
+    output: Tensor,  # noqa: ARG001 - torch passes it by name
 ) -> None:
     *tensors, ctx.epsilon = inputs  # type: ignore[attr-defined]
-    ctx.save_for_backward(*tensors)  # type: ignore[arg-type]
+    ctx.save_for_backward(*tensors)
 
 
 def _differentiate(ctx: torch.autograd.function.BackwardCFunction, grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -19,7 +19,7 @@ class NormedPerceptron(nn.Sequential):
         layers: list[nn.Module] = []
         for a, b in pairwise(widths[:-1]):
             layers += [nn.Linear(a, b), nn.LayerNorm(b), nn.Tanh()]
-        super().__init__(*layers, nn.Linear(*widths[-2:]))
+        super().__init__(*layers, nn.Linear(widths[-2], widths[-1]))
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, widths[0]) to (N, widths[-1])."""

@@ -1,4 +1,4 @@
-"""Launch parameters of the kernels of `triton_blocks` and `triton_backward`: sizes enter, constants and grids leave.
+"""Launch parameters of `triton_blocks` and `triton_backward`: sizes enter, constants and grids leave.
 
 Axes: N points, H heads, M dimensions of a query, V of a value, P coordinates, S slots of a block;
     R rows that a program owns, T rows of a chunk.
