@@ -68,7 +68,13 @@ def _prepare(config: TrainConfig, data: TrainingData, batch: Batch, way: str) ->
     fabric, optimizer = Fabric(accelerator="cpu", devices=1), make_optimizer(network, 1e-4, 0.0)
     model = fabric.setup_module(model)
     step: Any = OptimiserStep(
-        fabric, model, network, optimizer, objective, torch.device("cpu"), clip_norm=config.optimizer.clip_norm
+        fabric,
+        model,
+        network,
+        optimizer,
+        objective,
+        torch.device("cpu"),
+        clip_norm=config.optimizer.clip_norm,
     )
     if way == WAYS[2]:
         step = torch.compile(step.__call__, dynamic=True)

@@ -1,7 +1,8 @@
 """Run every code block of a Markdown page, in order, in the current folder: `python run_page.py PAGE.md`.
 
-`bash` blocks run by bash, `python` blocks in one namespace; a block whose first line is a comment that is a file
-name, such as `# map.yaml`, is written to this file. `<!-- not run: REASON -->` above a block leaves it out.
+`bash` blocks run by bash, `python` blocks in one namespace; a block whose first line is a comment that is a
+file name, such as `# map.yaml`, is written to this file. `<!-- not run: REASON -->` above a block leaves it
+out.
 """
 
 import re
