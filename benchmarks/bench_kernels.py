@@ -12,26 +12,21 @@ from rich.table import Table
 
 from benchmarks.ahead import SHARED_KIB, Compiled, compile_kernel
 from benchmarks.ratio import Ratio
-from hept.attention.kernels import triton_blocks, triton_keys
-from hept.attention.kernels.triton_launch import (
-    BACKWARD_KEY,
-    BACKWARD_QUERY,
-    FORWARD,
-    START,
-    Sizes,
-)
+from hept.attention.kernels import triton_backward, triton_blocks, triton_keys
+from hept.attention.kernels.triton_launch import BACKWARD, FORWARD, START, Sizes
 from hept.attention.kernels.triton_sort import CHUNK, OPTIONS
 from hept.losses import fused, triton_pairs
+from hept.model import activation, triton_activation
 
 # The published model, and the same with two angles lifted to points on a circle.
 PUBLISHED = Sizes(H=8, M=24, V=24, P=6, S=100)
 LIFTED = replace(PUBLISHED, P=8)
 GOALS = 80, 90
-ROWS = "query", "key", "value", "coords", "out", "total", "grad", "d_sums", "d_total"
+ROWS = "query", "key", "value", "coords", "out", "total", "grad", "d_total"
 GRADIENTS = "d_query", "d_key", "d_value", "d_coords"
 TYPES = dict.fromkeys((*ROWS, *GRADIENTS), "*fp32") | {
-    "query_order": "*i32",
-    "key_order": "*i32",
+    "query_order": "*i64",
+    "key_order": "*i64",
     "position": "*i64",
     "is_filled": "*i1",
     "table": "i32",
@@ -46,7 +41,6 @@ LOSS_TYPES = dict.fromkeys(("x", "weight", "loss"), "*fp32") | {
     "negative_idx": "*i32",
     "particle": "*i64",
     "offsets": "*i64",
-    "grad": "*i64",
     "seed": "i32",
     "fraction": "fp32",
     "tau": "fp32",
@@ -58,9 +52,8 @@ def compile_attention(sizes: Sizes, capability: int) -> list[Compiled]:
     """The kernels of forward and backward pass with their launch parameters."""
     launches = {
         triton_blocks.attend: FORWARD,
-        triton_blocks.start_backward: START,
-        triton_blocks.backward_query: BACKWARD_QUERY,
-        triton_blocks.backward_key: BACKWARD_KEY,
+        triton_backward.start_backward: START,
+        triton_backward.backward: BACKWARD,
     }
     return [
         compile_kernel(
@@ -83,10 +76,20 @@ def compile_keys(sizes: Sizes, capability: int) -> Compiled:
     return compile_kernel(triton_keys.make_keys, types, constants, capability, OPTIONS)
 
 
-def compile_loss(capability: int) -> Compiled:
+def compile_loss(capability: int, *, is_exact: bool = False) -> Compiled:
     """The kernel of InfoNCE with random negatives, for four clouds and 12 dimensions."""
-    constants = fused.find_constants(12, 4) | {"PUBLISHED": True, "WITH_DRAWS": True}
-    return compile_kernel(triton_pairs.add_anchors, LOSS_TYPES, constants, capability, fused.OPTIONS)
+    constants = fused.find_constants(12, 4) | {"PUBLISHED": True, "WITH_DRAWS": True, "EXACT": is_exact}
+    types = LOSS_TYPES | {"grad": "*i64" if is_exact else "*fp32"}
+    return compile_kernel(triton_pairs.add_anchors, types, constants, capability, fused.OPTIONS)
+
+
+def compile_activation(capability: int) -> list[Compiled]:
+    """The kernels of layer norm and tanh at the head's width, forward and backward."""
+    names = "x", "bias", "gamma", "beta", "y", "grad", "d_x", "sums"
+    types = dict.fromkeys(names, "*fp32") | {"n_points": "i32", "epsilon": "fp32"}
+    constants = activation.find_constants(256)
+    kernels = triton_activation.activate, triton_activation.backward
+    return [compile_kernel(each, types, constants, capability, activation.OPTIONS) for each in kernels]
 
 
 def run() -> list[Ratio]:
@@ -113,7 +116,13 @@ def compile_all(capability: int) -> list[tuple[str, Compiled]]:
         for sizes in (PUBLISHED, LIFTED)
         for kernel in compile_attention(sizes, capability)
     ]
-    return [*of_coords, ("", compile_keys(PUBLISHED, capability)), ("", compile_loss(capability))]
+    others = [
+        compile_keys(PUBLISHED, capability),
+        compile_loss(capability),
+        compile_loss(capability, is_exact=True),
+        *compile_activation(capability),
+    ]
+    return [*of_coords, *(("", kernel) for kernel in others)]
 
 
 def show() -> None:

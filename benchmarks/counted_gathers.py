@@ -61,8 +61,8 @@ def count_gathers(parts: int = 1) -> Iterator[Gathered]:
 
     def begin_program(x: int, *others: int) -> Any:
         nonlocal group
-        if x % parts == 0 and group[:1] != (x // parts,):
-            # Another block, or another launch.
+        is_new_launch = x == 0 and not any(others)
+        if is_new_launch or (x % parts == 0 and group[:1] != (x // parts,)):
             finish()
         group = x // parts, *others
         return move_on(x, *others)

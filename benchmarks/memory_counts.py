@@ -58,7 +58,7 @@ def _count(model: ModelConfig, *, is_sparing: bool = False) -> dict[str, float]:
         "kept": kept / N_POINTS,
         "peak": counter.peak / N_POINTS,
         "formula": by_formula,
-        "formula, peak": by_formula + 2 * FLOAT * HEAD_WIDTH,
+        "formula, peak": by_formula + FLOAT * HEAD_WIDTH,
     }
 
 

@@ -73,6 +73,8 @@ class AtomicOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_told = torch.are_deterministic_algorithms_enabled()
         is_atomic = name in ALWAYS_ATOMIC or has_weights
         # A sum of integers is the same in any order.
+        # The last argument says whether its sums are exact.
+        is_atomic = is_atomic or (name == "hept::triton_info_nce" and not args[-1])
         if is_atomic or (is_floating and (name == "cumsum" or (name in ATOMIC_UNLESS_TOLD and not is_told))):
             self.names.add(name)
         return func(*args, **(kwargs or {}))

@@ -183,8 +183,10 @@ class HEPTAttention(nn.Module):
             value = self._project(self.w_v, x)
             if self.kernel == "dot":
                 query, key = _lift_dot(query, key, clouds)
-            scaled = self._scale(geometry)
-            query_order, key_order = self.tables(query, key, geometry.ranks, clouds, scaled)
+            scale = (2 * self.omega()).sqrt() if geometry.lifted is not None else None  # (H, P)
+            scaled = self._scale(geometry, scale)
+            hashes = self._hash_inputs(x, geometry, scale)
+            query_order, key_order = self.tables(query, key, geometry.ranks, clouds, scaled, hashes)
             # A model in half precision also sums in float32: its own sums would underflow or overflow.
             dtype = torch.promote_types(query.dtype, torch.float32)
             scaled = scaled.to(dtype) if scaled is not None else None
@@ -197,19 +199,47 @@ class HEPTAttention(nn.Module):
         omega = self.omega_terms.sum(1).clamp(max=50).exp().sum(-1)
         return torch.stack([omega.select(1, i) for i in self.omega_of_coord], 1)
 
-    def _scale(self, geometry: Geometry) -> Tensor | None:
+    def _scale(self, geometry: Geometry, scale: Tensor | None) -> Tensor | None:
         """√(2ω)ρ: (H, P, N)."""
-        if geometry.lifted is None:
+        if geometry.lifted is None or scale is None:
             return None
-        scale = (2 * self.omega()).sqrt().to(geometry.lifted.dtype)  # (H, P)
+        scale = scale.to(geometry.lifted.dtype)
         if geometry.lifted.device.type != "cpu":
-            # GPU kernels gather rows: the coordinates of a point must be contiguous.
-            return (scale.unsqueeze(1) * geometry.lifted).mT
+            # GPU kernels gather rows: the coordinates of a point must be contiguous. As a product with
+            # diagonal matrices, the gradient of the scale is one product too.
+            weight = torch.diag_embed(scale).flatten(0, 1)  # (H·P, P)
+            rows: Tensor = nn.functional.linear(geometry.lifted, weight).view(-1, *scale.shape)  # (N, H, P)
+            return rows.movedim(0, 2)
         # On a CPU, products with few columns are faster if each coordinate is contiguous over the points.
         return scale.unsqueeze(-1) * geometry.lifted.mT.contiguous()
 
+    @torch.no_grad()
+    def _hash_inputs(
+        self, x: Tensor, geometry: Geometry, scale: Tensor | None
+    ) -> tuple[Tensor, Tensor] | None:
+        """Base hash values of queries and keys (H, C, N) straight from x; None where that is not faster.
+
+        A hash a·[W x ‖ √(2ω) ρ] is linear in x and ρ, so one product gives those of all heads and tables; a
+        GPU then reads x instead of all queries and keys.
+        """
+        if x.device.type == "cpu" or self.kernel == "dot":
+            return None
+        alpha, n_heads, dim = self.tables.alpha.mT.to(x.dtype), self.n_heads, x.shape[1]  # (H, C, D)
+        of_hidden, of_coords = torch.split(alpha, [dim, alpha.shape[2] - dim], 2)
+        weights = [each.weight.view(n_heads, dim, dim) for each in (self.w_q, self.w_k or self.w_q)]
+        rows = torch.cat([of_hidden @ each for each in weights])  # (2·H, C, hidden_dim)
+        if geometry.lifted is not None and scale is not None:
+            rows = torch.cat([rows, (of_coords * scale.to(x.dtype).unsqueeze(1)).repeat(2, 1, 1)], 2)
+            x = torch.cat([x, geometry.lifted], 1)
+        hashes = (rows.flatten(0, 1) @ x.mT).view(2, n_heads, -1, x.shape[0])
+        return hashes[0], hashes[1]
+
     def _project(self, linear: nn.Linear, x: Tensor) -> Tensor:
-        """W x for all heads, each head contiguous: (H, N, hidden_dim)."""
+        """W x for all heads: (H, N, hidden_dim)."""
+        if x.device.type != "cpu":
+            # The heads of a point are contiguous: backward is one product, instead of one per head and a sum.
+            return linear(x).unflatten(1, (self.n_heads, -1)).movedim(1, 0)  # type: ignore[no-any-return]
+        # On a CPU the points of a head are contiguous.
         weight = linear.weight.view(self.n_heads, x.shape[1], x.shape[1])
         return torch.bmm(x.expand(self.n_heads, -1, -1), weight.mT)
 
@@ -262,6 +292,7 @@ class HashTables(nn.Module):
         ranks: Sequence[CoordRank],
         clouds: Clouds,
         coords: Tensor | None = None,
+        hashes: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Order queries and keys in each table and head.
 
@@ -271,11 +302,12 @@ class HashTables(nn.Module):
             ranks: The result of `rank_coords`.
             clouds: Which points belong together.
             coords: (H, P, N), the dimensions that query and key of a point share.
+            hashes: Base hash values (H, C, N) of queries and keys, if already computed.
 
         Returns:
             Two permutations of the points (C, H, N), in which each cloud stays contiguous.
         """
-        q_base, k_base = (_hash(self.alpha, z, coords) for z in (query, key))
+        q_base, k_base = hashes or (_hash(self.alpha, z, coords) for z in (query, key))
         if self._can_fuse(query, ranks, clouds):
             rank = torch.stack([each.rank for each in ranks])
             return order_both(

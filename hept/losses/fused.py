@@ -13,13 +13,14 @@ from hept.devices.triton_support import launch_beside
 
 # Pairs that a program processes at a time.
 CHUNK = 64
-# Gradients are integers in these units, see `hept.losses.triton_pairs`.
+# Units of exact gradients, see `hept.losses.triton_pairs`.
 UNIT = 2.0**40
 OPTIONS = {"num_warps": 4, "num_stages": 2, "enable_fp_fusion": True}
 
 INPUTS = (
     "Tensor x, Tensor positive_ptr, Tensor positive_idx, Tensor negative_ptr, Tensor negative_idx, "
-    "Tensor particle, Tensor weight, Tensor? offsets, int seed, float fraction, float tau, bool published"
+    "Tensor particle, Tensor weight, Tensor? offsets, int seed, float fraction, float tau, "
+    "bool published, bool exact"
 )
 
 
@@ -41,11 +42,12 @@ def _compute(
     fraction: float,
     tau: float,
     published: bool,
+    exact: bool,
 ) -> tuple[Tensor, Tensor]:
     from hept.losses.triton_pairs import add_anchors
 
     n_points, dim = x.shape
-    loss, grad = x.new_empty(n_points), x.new_zeros(n_points, dim, dtype=torch.int64)
+    loss, grad = x.new_empty(n_points), x.new_zeros(n_points, dim, dtype=_find_dtype(exact))
     rows = positive_ptr, positive_idx, negative_ptr, negative_idx, particle, weight
     n_clouds = len(offsets) - 1 if offsets is not None else 0
     with launch_beside(x):
@@ -59,6 +61,7 @@ def _compute(
             n_clouds,
             PUBLISHED=published,
             WITH_DRAWS=offsets is not None,
+            EXACT=exact,
             **find_constants(dim, n_clouds),
             **OPTIONS,
         )
@@ -71,8 +74,12 @@ sum_pairs = torch.library.custom_op(
 
 
 @sum_pairs.register_fake
-def _shape(x: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape[0]), x.new_empty(x.shape, dtype=torch.int64)
+def _shape(x: Tensor, *others: object) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape[0]), x.new_empty(x.shape, dtype=_find_dtype(bool(others[-1])))
+
+
+def _find_dtype(exact: bool) -> torch.dtype:
+    return torch.int64 if exact else torch.float32
 
 
 @register_traffic(torch.ops.hept.triton_info_nce)
@@ -87,21 +94,24 @@ def count_traffic(
     offsets: Tensor | None,
     _seed: int,
     fraction: float,
-    *_: object,
+    _tau: float,
+    _published: bool,
+    exact: bool,
 ) -> Traffic:
     """Upper bound of launches and bytes, with every point as an anchor: shapes do not give their number.
 
     A program reads each embedding once, and reads and writes a gradient for each pair.
     """
     n_points, dim = x.shape
-    row, gradient = 4 * dim, 2 * 8 * dim
+    size = _find_dtype(exact).itemsize
+    row, gradient = 4 * dim, 2 * size * dim
     n_listed = len(positive_idx) + len(negative_idx)
     moved = n_listed * (positive_idx.element_size() + row + gradient)
     of_anchor = row + gradient + weight.element_size() + 4 + 2 * 8 * 2
     if offsets is not None:
         of_anchor += particle.element_size() + len(offsets) * 8
         moved += int(fraction * len(negative_idx)) * (particle.element_size() + row + gradient)
-    clear = 8 * n_points * dim
+    clear = size * n_points * dim
     return Traffic(2, clear + moved + n_points * of_anchor)
 
 

@@ -202,12 +202,16 @@ def _fuse(
         seed = random_negatives.choose_seed()
     lists = positives.ptr, positives.idx, negatives.ptr, negatives.idx
     is_published = logit.similarity == "published"
-    losses, units = sum_pairs(
-        x.detach(), *lists, particle, weight, offsets, seed, fraction, logit.tau, is_published
+    # Exact sums do not depend on the order of execution, but move more bytes.
+    is_exact = torch.are_deterministic_algorithms_enabled()
+    losses, grad = sum_pairs(
+        x.detach(), *lists, particle, weight, offsets, seed, fraction, logit.tau, is_published, is_exact
     )
     divisor = n_particles.clamp(min=1) if normaliser is None else normaliser
     total = losses.sum(dtype=torch.float64) / divisor
-    return total.to(x.dtype), (units.double() / (UNIT * divisor)).to(x.dtype)
+    if is_exact:
+        grad = grad.double() / UNIT
+    return total.to(x.dtype), (grad / divisor).to(x.dtype)
 
 
 def _weigh_pairs(

@@ -6,8 +6,9 @@ with v over the positives of an anchor u, n over its negatives, listed and drawn
 `hept.losses.infonce`. A program handles one anchor. It loops over the negatives for S, over the positives for
 the loss and their gradients, and over the negatives again for their gradients.
 
-Many programs add to the gradient of a partner. Gradients are integers, in units of 1/UNIT: integer sums do
-not depend on their order, so results are deterministic without sorting.
+Many programs add to the gradient of a partner. If `EXACT`, gradients are integers, in units of 1/UNIT:
+integer sums do not depend on their order, so results are deterministic without sorting. Otherwise they are
+float32, which is half as many bytes, and their last digits depend on the order.
 
 Axes: N points, D dimensions of an embedding, T pairs of a chunk, B clouds; DP, BP: powers of two.
 """
@@ -47,14 +48,20 @@ def load_differences(x, mine, partner, is_there, D: tl.constexpr, DP: tl.constex
 
 
 @triton.jit
-def add_force(grad, force, difference, partner, is_there, D: tl.constexpr, DP: tl.constexpr):
+def count_units(pull, EXACT: tl.constexpr):
+    """A gradient as it is added up: the nearest number of units, or itself."""
+    return tl.floor(0.5 + pull * UNIT).to(tl.int64) if EXACT else pull
+
+
+@triton.jit
+def add_force(
+    grad, force, difference, partner, is_there, D: tl.constexpr, DP: tl.constexpr, EXACT: tl.constexpr
+):
     """Add −force·difference to the gradients of partners; return the anchor's own gradient (DP,)."""
     d = tl.arange(0, DP)
     pull = force[:, None] * difference
     at = (grad + partner.to(tl.int64) * D)[:, None] + d[None, :]
-    # Rounded to the nearest unit.
-    units = tl.floor(0.5 - pull * UNIT).to(tl.int64)
-    tl.atomic_add(at, units, is_there[:, None] & (d < D)[None, :], sem="relaxed")
+    tl.atomic_add(at, count_units(-pull, EXACT), is_there[:, None] & (d < D)[None, :], sem="relaxed")
     return tl.sum(pull, 0)
 
 
@@ -86,9 +93,9 @@ def add_anchors(
     x, positive_ptr, positive_idx, negative_ptr, negative_idx, particle, weight, offsets, loss, grad,
     seed, fraction, tau, n_clouds,
     D: tl.constexpr, DP: tl.constexpr, T: tl.constexpr, BP: tl.constexpr, PUBLISHED: tl.constexpr,
-    WITH_DRAWS: tl.constexpr,
+    WITH_DRAWS: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    """Store the loss of an anchor (N,), and add its part to all gradients (N, D), in units."""
+    """Store the loss of an anchor (N,), and add its part to all gradients (N, D)."""
     anchor = tl.program_id(0).to(tl.int64)
     pair_weight = tl.load(weight + anchor)
     if pair_weight == 0.0:
@@ -130,7 +137,7 @@ def add_anchors(
         losses += tl.where(is_there, log, 0.0)
         pull = tl.where(is_there, pair_weight * total / (e + total), 0.0)
         pulls += pull
-        own += add_force(grad, -pull * slope, difference, partner, is_there, D, DP)
+        own += add_force(grad, -pull * slope, difference, partner, is_there, D, DP, EXACT)
     tl.store(loss + anchor, pair_weight * tl.sum(losses, 0))
 
     scale = tl.sum(pulls, 0) / tl.where(total > 0.0, total, 1.0)
@@ -139,12 +146,12 @@ def add_anchors(
         partner = tl.load(negative_idx + first + t, is_there, other=0)
         difference, square = load_differences(x, mine, partner, is_there, D, DP)
         e, slope = find_logit(square, tau, PUBLISHED)
-        own += add_force(grad, scale * e * slope, difference, partner, is_there, D, DP)
+        own += add_force(grad, scale * e * slope, difference, partner, is_there, D, DP, EXACT)
     if WITH_DRAWS:
         for first in range(0, n_draws, T):
             partner = draw_points(seed, anchor, first + t, cloud_begin, cloud_size)
             is_there = (first + t < n_draws) & (tl.load(particle + partner) != my_particle)
             difference, square = load_differences(x, mine, partner, is_there, D, DP)
             e, slope = find_logit(square, tau, PUBLISHED)
-            own += add_force(grad, scale * e * slope, difference, partner, is_there, D, DP)
-    tl.atomic_add(grad + anchor * D + d, tl.floor(0.5 + own * UNIT).to(tl.int64), d < D, sem="relaxed")
+            own += add_force(grad, scale * e * slope, difference, partner, is_there, D, DP, EXACT)
+    tl.atomic_add(grad + anchor * D + d, count_units(own, EXACT), d < D, sem="relaxed")

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
 from torch import Tensor, nn
 
 from hept.devices.precision import full_precision
+from hept.model.activation import apply_normed
 
 
-class TanhInPlace(nn.Module):
-    """In-place tanh: the preceding layer norm does not need its output for backward."""
+class NormedPerceptron(nn.Sequential):
+    """Linear layers, each but the last followed by a layer norm and tanh."""
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        layers: list[nn.Module] = []
+        for a, b in pairwise(widths[:-1]):
+            layers += [nn.Linear(a, b), nn.LayerNorm(b), nn.Tanh()]
+        super().__init__(*layers, nn.Linear(widths[-2], widths[-1]))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Any shape."""
-        return x.tanh_()
+        """(N, widths[0]) to (N, widths[-1])."""
+        *layers, last = self
+        for linear, norm in zip(layers[::3], layers[1::3], strict=True):
+            x = apply_normed(cast(nn.Linear, linear), cast(nn.LayerNorm, norm), x)
+        return last(x)  # type: ignore[no-any-return]
 
 
 class EmbeddingHead(nn.Module):
@@ -25,10 +37,7 @@ class EmbeddingHead(nn.Module):
     ) -> None:
         super().__init__()
         self.project = nn.Linear(in_dim, out_dim, bias=False)
-        layers: list[nn.Module] = []
-        for a, b in pairwise([out_dim, *[width] * (depth - 1)]):
-            layers += [nn.Linear(a, b), nn.LayerNorm(b), TanhInPlace()]
-        self.mlp = nn.Sequential(*layers, nn.Linear(width, out_dim))
+        self.mlp = NormedPerceptron([out_dim, *[width] * (depth - 1), out_dim])
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:

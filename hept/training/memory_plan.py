@@ -88,7 +88,7 @@ def plan_step(config: TrainConfig, dataset: Dataset, *, world_size: int = 1) -> 
         batch=2 * n_points * of_point,
         pairs=2 * (FLOAT * n_pairs + (2 * LONG * n_points if n_pairs else 0)),
         activations=n_points * count_kept(config.model, network, is_sparing=config.checkpoint_activations),
-        workspace=n_points * 2 * FLOAT * HEAD_WIDTH,
+        workspace=n_points * FLOAT * HEAD_WIDTH,
     )
 
 
@@ -102,11 +102,11 @@ def count_kept(model: ModelConfig, network: Network, *, is_sparing: bool = False
     hidden, heads, ff = model.hidden_dim, model.n_heads, model.ff_dim or model.hidden_dim
     masks = 2 * hidden if model.dropout else 0
     # Queries, keys, values and outputs; coordinates and normalisations; orders of queries and keys.
-    attends = FLOAT * heads * (4 * hidden + lifted + 1) + 2 * FLOAT * model.n_tables * heads
+    attends = FLOAT * heads * (4 * hidden + lifted + 1) + 2 * LONG * model.n_tables * heads
     # Two layer norms and their statistics, two sums, the copy for the head, and the feed-forward.
     layer = attends + FLOAT * (5 * hidden + 4 + ff) + masks
     out = model.out_dim if body.head.__class__.__name__ == "EmbeddingHead" else hidden // 2
-    ends = FLOAT * (HEAD_LAYERS * (2 * HEAD_WIDTH + 2) + ff + 2 * hidden + out) + out
+    ends = FLOAT * (HEAD_LAYERS * 2 * HEAD_WIDTH + ff + 2 * hidden + out) + out
     if not is_sparing:
         return model.n_layers * layer + ends
     # Each layer leaves its input and its copy for the head, and is computed again, with its gradients, when

@@ -149,24 +149,26 @@ def test_launches_bytes_waits_and_memory_at_60000_points(device_library):
     assert forward["waits"] == step["waits"] == 0
     assert forward["peak GB"] < 0.6
     assert step["peak GB"] < 3
-    # A sixth and a quarter of the bytes of the authors' steps, which are counted without a loss.
-    assert forward["GB"] < counted["forward, literal"]["GB"] / 6
-    assert step["GB"] < counted["step, literal"]["GB"] / 4
+    assert forward["GB"] <= 6
+    assert step["GB"] <= 20
+    # A seventh and a sixth of the bytes of the authors' steps, which are counted without a loss.
+    assert forward["GB"] < counted["forward, literal"]["GB"] / 7
+    assert step["GB"] < counted["step, literal"]["GB"] / 6
 
 
-def test_a_step_of_the_trainer_waits_once_and_gives_the_same_every_time(device_library):
+def test_a_step_of_the_trainer_waits_once_and_if_deterministic_adds_in_a_fixed_order(device_library):
     command = [sys.executable, "-m", "benchmarks.step_counts", device_library]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
     counted = json.loads(done.stdout)
     assert len(counted) == 6
-    for counts in counted.values():
+    for case, counts in counted.items():
         # Of two accumulated batches. What waits is the reading of its figures, when the next step is queued.
         assert counts["waits"] == 1
         assert counts["launches"] <= 2 * 900
         assert counts["atomic if deterministic"] == []
-        # True without the setting too, for what torch and our kernels do; cuBLAS promises it only with it.
-        assert counts["atomic"] == []
+        # Without the setting only InfoNCE adds up in any order; cuBLAS promises equal digits only with it.
+        assert counts["atomic"] == (["hept::triton_info_nce"] if "tracking" in case else [])
     # Autocast is at work.
     assert counted["tracking, 16-mixed"]["launches"] > counted["tracking, 32-true"]["launches"]
 

@@ -100,7 +100,11 @@ def attend_native(operands: Operands, layout: Layout) -> Tensor:
             "choose 'auto', or install hept with a C++ compiler"
         )
     _check_shapes(operands, layout)
-    return _attend(operands, layout)
+    given = operands.query, operands.key, operands.value, operands.coords
+    rows = Operands(*(each.contiguous() if each is not None else None for each in given))  # type: ignore[arg-type]
+    # The orders are saved for the backward pass; int32 halves their memory (points are fewer than 2³¹).
+    orders = layout.query_order.int(), layout.key_order.int()
+    return _attend(rows, Layout(*orders, layout.blocks))
 
 
 def compute_forward(operands: Operands, layout: Layout, out: Tensor, total: Tensor) -> None:

@@ -47,7 +47,8 @@ class Blocks:
     """Assignment of the sorted positions of the point axis to slots of blocks.
 
     Attributes:
-        position: (K, S) int64, the sorted position in each slot; an empty slot repeats one of its block.
+        position: (K, S) int64, the sorted position in each slot. Those of a block are consecutive; an empty
+            slot repeats one of its block.
         is_filled: (K, S) bool, False for empty slots, which must count neither as query nor as key.
         slot: (N,) int64, the slot k·S + s of each sorted position.
     """

@@ -111,8 +111,7 @@ def define_attention(
     def apply(operands: Operands, layout: Layout) -> Tensor:
         blocks = layout.blocks
         inputs = operands.query, operands.key, operands.value, operands.coords
-        # The orders are saved for the backward pass; int32 halves their memory (points are fewer than 2³¹).
-        orders = layout.query_order.int(), layout.key_order.int()
+        orders = layout.query_order, layout.key_order
         out: Tensor = attend(*inputs, *orders, blocks.position, blocks.is_filled, blocks.slot)[0]
         return out
 
@@ -141,8 +140,9 @@ def _shape_backward(
     coords: Tensor | None,
     *_: object,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    d_coords = query.new_empty(0) if coords is None else coords.new_empty(coords.shape)
-    return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape), d_coords
+    # With the strides of the operands.
+    d_coords = query.new_empty(0) if coords is None else torch.empty_like(coords)
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value), d_coords
 
 
 def _save(

@@ -1,4 +1,4 @@
-"""Block attention on a GPU by Triton: launches the kernels of `hept.attention.kernels.triton_blocks`.
+"""Block attention on a GPU by Triton: launches the kernels of `triton_blocks` and `triton_backward`.
 
 Axes: N points, H heads, V dimensions of a value, P coordinates.
 """
@@ -15,16 +15,7 @@ from torch import Tensor
 from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.kernels.operators import define_attention
 from hept.attention.kernels.plain import EPSILON
-from hept.attention.kernels.triton_launch import (
-    BACKWARD_KEY,
-    BACKWARD_QUERY,
-    FORWARD,
-    START,
-    Launch,
-    Sizes,
-    find_grid,
-    pad,
-)
+from hept.attention.kernels.triton_launch import BACKWARD, FORWARD, START, Launch, Sizes, find_grid, pad
 from hept.attention.kernels.triton_traffic import count_backward, count_forward
 from hept.devices.triton_support import can_run_triton, has_triton, launch_beside
 
@@ -50,7 +41,18 @@ def attend_triton(operands: Operands, layout: Layout) -> Tensor:
             f"backend 'triton': found {found}, got {operands.query.dtype} on {operands.query.device.type}; "
             "choose 'auto', or install a build of torch for GPUs"
         )
-    return _attend(operands, layout)
+    return _attend(arrange(operands), layout)
+
+
+def arrange(operands: Operands) -> Operands:
+    """The same operands in the memory layout of the kernels, which read and write whole rows.
+
+    The heads of a point are contiguous, as a linear layer writes and reads them.
+    """
+    rows = (each.movedim(0, 1).contiguous() for each in (operands.query, operands.key, operands.value))
+    query, key, value = (each.movedim(1, 0) for each in rows)
+    coords = operands.coords.movedim(2, 0).contiguous().movedim(0, 2) if operands.coords is not None else None
+    return Operands(query, key, value, coords)
 
 
 def compute_forward(operands: Operands, layout: Layout, out: Tensor, total: Tensor) -> None:
@@ -67,35 +69,32 @@ def compute_backward(
     operands: Operands, layout: Layout, grad: Tensor, out: Tensor, total: Tensor, into: Operands
 ) -> None:
     """Fill the gradients of queries, keys, values and coordinates from the outputs' gradient."""
-    from hept.attention.kernels import triton_blocks as kernels
+    from hept.attention.kernels import triton_backward as kernels
 
     n_heads, n_points, n_values = operands.value.shape
-    inputs = _lay_out(operands, layout)
-    d_sums, d_total = grad.new_empty(operands.value.shape), torch.empty_like(total)
-    by_point = (each.movedim(0, 1).contiguous() for each in (grad, out))
+    d_total = torch.empty_like(total)
+    # A gradient may arrive as an expanded tensor.
+    by_point = grad.movedim(0, 1).contiguous()
     constants = {"H": n_heads, "V": n_values, "R": START.rows, "VP": pad(n_values)}
     kernels.start_backward[-(-n_points // START.rows), n_heads](
-        *by_point, total, d_sums, d_total, n_points, **constants, **START.options()
+        by_point, out, total, d_total, n_points, **constants, **START.options()
     )
-    d_coords = torch.empty_like(inputs[3])
-    run_query = prepare(kernels.backward_query, BACKWARD_QUERY, operands, layout)
-    run_key = prepare(kernels.backward_key, BACKWARD_KEY, operands, layout)
+    # Those of queries and of keys are added at the end: two programs must not add to the same row.
+    d_coords = grad.new_empty(2, n_points, n_heads, operands.n_coords)
+    run = prepare(kernels.backward, BACKWARD, operands, layout)
+    inputs = *_lay_out(operands, layout), by_point, total, d_total
     for table in range(layout.n_tables):
-        # `backward_key` adds to the gradient of coordinates that `backward_query` has written.
-        run_query(*inputs, d_sums, d_total, into.query, d_coords, table, n_points)
-        run_key(*inputs, d_sums, d_total, into.key, into.value, d_coords, table, n_points)
+        run(*inputs, into.query, into.key, into.value, d_coords, table, n_points)
     if operands.coords is not None and into.coords is not None:
-        into.coords.copy_(d_coords.mT)
+        torch.add(*d_coords, out=into.coords.movedim(2, 0))
 
 
 def _lay_out(operands: Operands, layout: Layout) -> list[Tensor]:
     """The first arguments of the kernels."""
     blocks = layout.blocks
-    # Contiguous coordinates of a point are one memory access instead of P.
-    coords = operands.coords.mT if operands.coords is not None else operands.query
-    orders = layout.query_order, layout.key_order
-    tensors = operands.query, operands.key, operands.value, coords, *orders, blocks.position, blocks.is_filled
-    return [each.contiguous() for each in tensors]
+    coords = operands.coords if operands.coords is not None else operands.query
+    tensors = layout.query_order, layout.key_order, blocks.position, blocks.is_filled
+    return [operands.query, operands.key, operands.value, coords, *(each.contiguous() for each in tensors)]
 
 
 def prepare(kernel: Any, launch: Launch, operands: Operands, layout: Layout) -> Callable[..., None]:

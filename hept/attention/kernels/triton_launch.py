@@ -1,4 +1,4 @@
-"""Launch parameters of the kernels of `triton_blocks`: sizes enter, constants and grids leave.
+"""Launch parameters of `triton_blocks` and `triton_backward`: sizes enter, constants and grids leave.
 
 Axes: N points, H heads, M dimensions of a query, V of a value, P coordinates, S slots of a block;
     R rows that a program owns, T rows of a chunk.
@@ -22,12 +22,14 @@ class Launch:
         chunk: Rows of the other side that a program loads at a time.
         num_warps: Warps per program.
         num_stages: Stages of the software pipeline, each loading one chunk.
+        sides: 2 if there are programs that own queries and others that own keys.
     """
 
     rows: int
     chunk: int
     num_warps: int = 4
     num_stages: int = 2
+    sides: int = 1
 
     def options(self) -> dict[str, int]:
         """Options of Triton's compiler, with fused multiply-add as in its older versions."""
@@ -36,8 +38,7 @@ class Launch:
 
 # Chunks of 16 waste the fewest slots of a block of 100. Rows and stages minimise register spills.
 FORWARD = Launch(rows=64, chunk=16)
-BACKWARD_QUERY = Launch(rows=64, chunk=16, num_stages=3)
-BACKWARD_KEY = Launch(rows=64, chunk=16, num_stages=3)
+BACKWARD = Launch(rows=64, chunk=16, sides=2)
 # `start_backward` does not loop over chunks.
 START = Launch(rows=64, chunk=16)
 
@@ -76,13 +77,12 @@ class Sizes:
         return min(launch.rows, pad(self.S))
 
     def needs_64_bits(self, n_points: int) -> bool:
-        """Whether offsets of rows within one head exceed 2³¹ in any tensor."""
-        # In the output the heads of a point are contiguous; in the other tensors the points of a head are.
-        return n_points * max(self.H * self.V, self.M, self.P) >= 2**31
+        """Whether offsets of rows exceed 2³¹ in any tensor."""
+        return n_points * self.H * max(self.V, self.M, self.P) >= 2**31
 
     def count_parts(self, launch: Launch) -> int:
         """Programs per block and head."""
-        return -(-self.S // self.count_rows(launch))
+        return launch.sides * -(-self.S // self.count_rows(launch))
 
 
 def find_grid(sizes: Sizes, n_blocks: int, launch: Launch) -> tuple[int, int]:

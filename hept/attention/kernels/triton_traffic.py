@@ -22,26 +22,23 @@ def count_forward(*inputs: Tensor) -> Traffic:
     moved = n_tables * (row + _count_numbers(operands, left)) + (n_tables - 1) * _count_numbers(
         operands, left
     )
-    return Traffic(n_tables, moved) + (
-        _count_copy(operands.coords.mT) if operands.coords is not None else Traffic(0, 0)
-    )
+    return Traffic(n_tables, moved)
 
 
-def count_backward(grad: Tensor, out: Tensor, _total: Tensor, *inputs: Tensor) -> Traffic:
+def count_backward(grad: Tensor, _out: Tensor, _total: Tensor, *inputs: Tensor) -> Traffic:
     """Launches and bytes of the backward pass."""
     operands, layout = unpack(inputs)
     sizes, n_tables = Sizes.of(operands, layout), layout.n_tables
     m, v, p = sizes.M, sizes.V, sizes.P
-    by_query = count_rows(sizes, layout, mine=m + p + v + 1, others=m + v + p)
-    by_key = count_rows(sizes, layout, mine=m + p + v, others=m + p + v + 1)
-    # Every table writes all gradients, and first reads those that an earlier launch has written.
+    # Queries with the gradient, its normalisation and that of the normalisation; keys and values.
+    read = count_rows(sizes, layout, mine=m + p + v + 2, others=m + v + p)
+    # Every table writes all gradients, and reads first what the table before has written.
     left = _count_numbers(operands, m + p + m + v + p)
-    found = n_tables * left - _count_numbers(operands, m + p + m + v)
-    start = _count_numbers(operands, 3 * v + 2)
-    traffic = Traffic(1 + 2 * n_tables, start + n_tables * (by_query + by_key + left) + found)
-    traffic += _count_copy(grad.movedim(0, 1)) + _count_copy(out.movedim(0, 1))
+    start = _count_numbers(operands, 2 * v + 2)
+    traffic = Traffic(1 + n_tables, start + n_tables * (read + left) + (n_tables - 1) * left)
+    traffic += _count_copy(grad.movedim(0, 1))
     if operands.coords is not None:
-        traffic += _count_copy(operands.coords.mT) + Traffic(1, 2 * _count_numbers(operands, p))
+        traffic += Traffic(1, _count_numbers(operands, 3 * p))
     return traffic
 
 
@@ -56,9 +53,10 @@ def count_rows(sizes: Sizes, layout: Layout, *, mine: int, others: int) -> int:
         mine: Numbers per row that a program owns.
         others: Numbers per row on the other side.
     """
-    # `is_filled`, positions, orders of both sides, and operands.
-    per_point = 8 + 2 * 4 + 4 * (mine + others)
-    return sizes.H * (layout.blocks.is_filled.numel() + layout.query_order.shape[-1] * per_point)
+    orders = layout.query_order.element_size() + layout.key_order.element_size()
+    # The first position of each block and `is_filled`; orders and operands of both sides.
+    of_blocks = 8 * len(layout.blocks.position) + layout.blocks.is_filled.numel()
+    return sizes.H * (of_blocks + layout.query_order.shape[-1] * (orders + 4 * (mine + others)))
 
 
 def _count_numbers(operands: Operands, width: int) -> int:

@@ -42,6 +42,13 @@ def errors(cloud, literal, **options):
 
 
 def definition():
+    """Gradients in float32, and exact ones."""
+    found = check_definition()
+    torch.use_deterministic_algorithms(True)
+    return found | {f"{case}, exact": each for case, each in check_definition().items()}
+
+
+def check_definition():
     found = {}
     for similarity in ("published", "paper"):
         cloud, options = random_cloud(0), {"tau": 0.07, "similarity": similarity}
@@ -70,6 +77,7 @@ def as_float64(x, cloud, **options):
 def edges():
     cloud = random_cloud(4)
     together = value_and_gradient(lambda x: info_nce(x, *parts(cloud)), torch.zeros(60, 5))
+    torch.use_deterministic_algorithms(True)
     again = [value_and_gradient(lambda x: info_nce(x, *parts(cloud)), cloud.x.float()) for _ in range(2)]
     twice = info_nce(cloud.x.float(), *parts(cloud), normaliser=2.0)
     n_particles = len(torch.unique(cloud.particle[cloud.is_anchor & (cloud.positives.ptr.diff() > 0)]))
@@ -112,11 +120,15 @@ def traffic():
     cloud.is_anchor[:] = True
     lists = cloud.positives.ptr, cloud.positives.idx, cloud.negatives.ptr, cloud.negatives.idx
     weight, _ = weigh_anchors(cloud.positives.ptr.diff(), cloud.particle, cloud.is_anchor)
-    inputs = cloud.x.float(), *lists, cloud.particle, weight, None, 0, 0.0, 0.05, True
-    with count_gathers() as counted:
-        sum_pairs(*inputs)
-    # Torch clears the gradient.
-    return {"bytes": [count_traffic(*inputs).n_bytes - 8 * cloud.x.numel(), counted.n_bytes]}
+    found = {}
+    for is_exact, size in ((False, 4), (True, 8)):
+        inputs = cloud.x.float(), *lists, cloud.particle, weight, None, 0, 0.0, 0.05, True, is_exact
+        with count_gathers() as counted:
+            sum_pairs(*inputs)
+        # Torch clears the gradient.
+        cleared = size * cloud.x.numel()
+        found[f"exact: {is_exact}"] = [count_traffic(*inputs).n_bytes - cleared, counted.n_bytes]
+    return found
 
 
 def within(rows, offsets):

@@ -17,11 +17,17 @@ from test_native import as_double, draw, run
 from benchmarks.counted_gathers import count_gathers
 from hept.attention.clouds import Clouds
 from hept.attention.definition import Blocks, HashTables
-from hept.attention.kernels import triton_blocks
+from hept.attention.kernels import triton_backward, triton_blocks
 from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.kernels.plain import EPSILON, attend_plain
-from hept.attention.kernels.triton import attend_triton, compute_backward, compute_forward, prepare
-from hept.attention.kernels.triton_launch import BACKWARD_KEY, BACKWARD_QUERY, FORWARD, Sizes
+from hept.attention.kernels.triton import (
+    arrange,
+    attend_triton,
+    compute_backward,
+    compute_forward,
+    prepare,
+)
+from hept.attention.kernels.triton_launch import BACKWARD, FORWARD, Sizes
 from hept.attention.kernels.triton_sort import order_both
 from hept.attention.kernels.triton_traffic import count_backward, count_forward
 
@@ -87,11 +93,12 @@ def traffic():
         "ragged": {"sizes": [24, 36], "block": 12, "coords": 0},
     }.items():
         rows, layout = draw(**shape)
+        rows = arrange(rows)
         # Keys of each block are the queries of the next one.
         clouds = layout.query_order.split(shape["sizes"], -1)
         key_order = torch.cat([cloud.roll(-shape["block"], -1) for cloud in clouds], -1)
         blocks = layout.blocks
-        layout = Layout(layout.query_order.int(), key_order.int(), blocks)
+        layout = Layout(layout.query_order, key_order, blocks)
         orders = layout.query_order, layout.key_order
         inputs = *tensors_of(rows), *orders, blocks.position, blocks.is_filled, blocks.slot
         heads, n, values = rows.value.shape
@@ -101,16 +108,15 @@ def traffic():
         into = Operands(
             *(torch.empty_like(each) if each is not None else None for each in tensors_of(rows)[:4])
         )
-        with count_gathers(parts=Sizes.of(rows, layout).count_parts(FORWARD)) as backward:
+        with count_gathers(parts=Sizes.of(rows, layout).count_parts(BACKWARD)) as backward:
             compute_backward(rows, layout, torch.ones_like(out), out, total, into)
-        # The copies that make coordinates contiguous are made by torch, not by a kernel.
-        of_copies = 2 * 4 * rows.coords.numel() if rows.coords is not None else 0
+        # Torch adds the two gradients of coordinates.
+        others = 3 * 4 * rows.coords.numel() if rows.coords is not None else 0
+        # Programs of empty blocks end before they read a position.
+        others += 8 * heads * layout.n_tables * int((~blocks.is_filled).all(1).sum())
         found[name] = {
-            "forward": [count_forward(*inputs).n_bytes - of_copies, forward.n_bytes],
-            "backward": [
-                count_backward(out, out, total, *inputs).n_bytes - 2 * of_copies,
-                backward.n_bytes,
-            ],
+            "forward": [count_forward(*inputs).n_bytes, forward.n_bytes],
+            "backward": [count_backward(out, out, total, *inputs).n_bytes - others, backward.n_bytes],
         }
     return found
 
@@ -121,40 +127,42 @@ def tensors_of(rows):
 
 def large():
     """Operands at offsets beyond 2³¹ give the same results as the same points alone."""
-    n, heads, dim, values, coords, size = 2**26, 2, 33, 34, 2, 20
+    n, heads, dim, values, coords, size = 2**25, 2, 33, 34, 2, 20
     rows, layout = draw([size], dim=dim, values=values, coords=coords, heads=heads, tables=1, block=size)
     blocks = layout.blocks
-    inputs = [rows.query, rows.key, rows.value, rows.coords.mT.contiguous()]
-    d_sums, d_total = torch.randn_like(rows.value), torch.randn(heads, size)
-    orders = [order.int() for order in (layout.query_order, layout.key_order)]
+    arranged = arrange(rows)
+    given = [each.movedim(0, 1) for each in (arranged.query, arranged.key, arranged.value)]
+    inputs = [*given, arranged.coords.movedim(2, 0)]
+    grad, z, d_total = torch.randn(size, heads, values), torch.rand(heads, size) + 1, torch.randn(heads, size)
     results = []
     for n_points in (size, n):
         at = slice(n_points - size, n_points)
 
-        def place_at_end(small, axis=1, n_points=n_points, at=at):
+        def place_at_end(small, axis=0, n_points=n_points, at=at):
             shape = list(small.shape)
             shape[axis] = n_points
             tensor = map_memory(shape, small.dtype)
             tensor[(slice(None),) * axis + (at,)] = small
             return tensor
 
-        far_orders = [place_at_end(order + n_points - size, 2) for order in orders]
-        far = [place_at_end(each) for each in inputs], *far_orders, blocks.position + n_points - size
-        far_rows = Operands(*far[0][:3], far[0][3].mT)
-        far_layout = Layout(*far_orders, Blocks(far[3], blocks.is_filled, blocks.slot))
+        orders = [place_at_end(each + n_points - size, 2) for each in (layout.query_order, layout.key_order)]
+        far = [place_at_end(each) for each in inputs]
+        position = blocks.position + n_points - size
+        far_rows = Operands(*(each.movedim(1, 0) for each in far[:3]), far[3].movedim(0, 2))
+        far_layout = Layout(*orders, Blocks(position, blocks.is_filled, blocks.slot))
         assert Sizes.of(far_rows, far_layout).needs_64_bits(n_points) == (n_points == n)
-        given = *far[0], *far_orders, far[3], blocks.is_filled
-        grads = [place_at_end(each) for each in (d_sums, d_total)]
+        arguments = *far, *orders, position, blocks.is_filled
+        at_output = place_at_end(grad), place_at_end(z, 1), place_at_end(d_total, 1)
         out, total = map_memory((n_points, heads, values)), map_memory((heads, n_points))
-        into = [map_memory((heads, n_points, width)) for width in (dim, dim, values, coords)]
+        into = [map_memory((n_points, heads, width)) for width in (dim, dim, values)]
+        d_coords = map_memory((2, n_points, heads, coords))
         prepare(triton_blocks.attend, FORWARD, far_rows, far_layout)(
-            *given, out, total, 0, 1, n_points, EPSILON
+            *arguments, out, total, 0, 1, n_points, EPSILON
         )
-        by_query = prepare(triton_blocks.backward_query, BACKWARD_QUERY, far_rows, far_layout)
-        by_query(*given, *grads, into[0], into[3], 0, n_points)
-        by_key = prepare(triton_blocks.backward_key, BACKWARD_KEY, far_rows, far_layout)
-        by_key(*given, *grads, into[1], into[2], into[3], 0, n_points)
-        results.append([out[at].clone(), total[:, at].clone(), *(each[:, at].clone() for each in into)])
+        run_backward = prepare(triton_backward.backward, BACKWARD, far_rows, far_layout)
+        run_backward(*arguments, *at_output, *into, d_coords, 0, n_points)
+        by_point = [each[at].clone() for each in (out, *into)]
+        results.append([*by_point, total[:, at].clone(), d_coords[:, at].clone()])
     is_moved = [bool((a != 0).any()) for a in results[0]]
     return {"moved": is_moved, "same": [torch.equal(a, b) for a, b in zip(*results, strict=True)]}
 
