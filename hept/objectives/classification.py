@@ -27,7 +27,7 @@ class ClassificationObjective:
         alpha: Factor of the focal loss.
         gamma: Exponent of the focal loss.
         has_figures: Whether to compute the target's further figures of merit; for pileup these are missing
-            pT, jets, and the PUPPI-like baseline.
+            pT, jets, and the PUPPI baseline.
         metric: Name of the metric that chooses the best epoch.
     """
 
