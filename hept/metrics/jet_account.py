@@ -60,6 +60,17 @@ class JetAccount:
             np.stack([found.pt[hard], found.eta[hard], np.full(len(hard), n_collisions), is_fake], axis=1)
         )
 
+    def extend(self, other: JetAccount) -> None:
+        """Add the events of another account."""
+        self._true += other._true
+        self._found += other._found
+
+    def responses(self, events: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """Found/true pT of the matched jets of all events, or of those chosen by index."""
+        chosen = self._true if events is None else [self._true[event] for event in events]
+        response = np.concatenate([*(rows[:, 3] for rows in chosen), np.zeros(0)])
+        return np.asarray(response[np.isfinite(response)])
+
     @property
     def true(self) -> dict[str, NDArray[np.float64]]:
         """(J,) pt, eta, n_collisions, response, mass, mass_error, n_constituents, constituents (ratio)."""
