@@ -38,7 +38,7 @@ class Clustering:
         if not 0 < self.eps < math.inf:
             raise ValueError(f"eps is {self.eps}; it must be positive and finite")
         least = 2 if self.method == "hdbscan" else 1
-        if not (isinstance(self.min_points, int) and self.min_points >= least):
+        if self.min_points < least or self.min_points != int(self.min_points):
             raise ValueError(f"min_points is {self.min_points}; it must be at least {least}, a whole number")
 
 

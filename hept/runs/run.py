@@ -42,7 +42,9 @@ class Run:
         import pandas as pd
 
         rows = RunFolder(self.path).read_rows("metrics")
-        return pd.DataFrame(rows).apply(pd.to_numeric, errors="coerce")
+        return pd.DataFrame(
+            {name: pd.to_numeric(column, errors="coerce") for name, column in pd.DataFrame(rows).items()}
+        )
 
     def open_dataset(self) -> Dataset:
         """Open the dataset that the run was trained on, at its recorded path absolute or relative to the run.

@@ -62,7 +62,7 @@ def fit(
     check_count(chosen, devices)
     fabric = Fabric(
         accelerator=chosen.type,
-        devices=devices if chosen.index is None else [chosen.index],
+        devices=[chosen.index] if ":" in str(chosen) else devices,
         num_nodes=nodes,
         strategy=strategy,
         # Fabric would cast coordinates too: half precision is ours, see `InPrecision`.
