@@ -80,9 +80,9 @@ def test_scores_are_those_of_the_model(sample, trained, tmp_path):
 
 
 def test_mistakes_are_named(sample, trained, tmp_path):
-    with pytest.raises(InputError, match="ends in .root or .parquet"):
+    with pytest.raises(InputError, match=r"ends in \.root or \.parquet"):
         clean(trained, str(sample), tmp_path / "cleaned.txt")
-    with pytest.raises(InputError, match="no such file|no file"):
+    with pytest.raises(InputError, match=r"no such file|no file"):
         clean(trained, str(tmp_path / "none.root"), tmp_path / "cleaned.root")
     assert list(tmp_path.iterdir()) == []
 
