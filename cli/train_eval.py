@@ -46,8 +46,13 @@ def command(
         model, opened, split, device=device, precision=precision, threads=threads, progress=True
     )
     # Imported after all checks: torch takes seconds.
+    from hept.metrics.cleaning import WEIGHTS, tabulate_weights
     from hept.report.definitions import name_metric
 
-    rows = [(name_metric(name), value) for name, value in metrics.items()]
+    side_by_side = tabulate_weights(metrics)
+    shown = {f"{name}_{weight}" for name, *_ in side_by_side for weight in WEIGHTS}
+    rows = [(name_metric(name), value) for name, value in metrics.items() if name not in shown]
     print_table(f"{model} on {opened.root.location}, {split}", ("metric", "value"), rows)
+    if side_by_side:
+        print_table("Neutral particles weighted by", ("", *WEIGHTS), side_by_side)
     write_json(json_path, metrics)

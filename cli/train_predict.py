@@ -22,6 +22,12 @@ from .tables import print_table
 @click.option("--method", type=click.Choice(["dbscan", "hdbscan"]), help="Clustering of tracks.")
 @click.option("--eps", type=float, help="Largest distance of neighbours in a track (dbscan).")
 @click.option("--min-points", type=click.IntRange(1), help="Smallest neighbourhood or track.")
+@click.option(
+    "--branches", default="auto", show_default=True, help="Of a ROOT file, as for `hept-data build`."
+)
+@click.option(
+    "--scored-pt", type=float, help="Of a ROOT file: weigh neutrals above this pT in GeV.  [default: 0.9]"
+)
 @device_option
 @precision_option
 @threads_option
@@ -34,6 +40,8 @@ def command(
     method: Literal["dbscan", "hdbscan"] | None,
     eps: float | None,
     min_points: int | None,
+    branches: str,
+    scored_pt: float | None,
     device: str,
     precision: Precision | None,
     threads: int | None,
@@ -41,13 +49,34 @@ def command(
 ) -> None:
     """Write MODEL's answer for every point of DATASET to a Parquet file.
 
+    Where DATASET is a Delphes ROOT file, a pileup model writes score, weight and scaled four-momentum of its
+    particles, one entry an event in the order of the source: a tree `cleaned` to be used as a friend
+    (--out FILE.root), or Parquet.
+
     Tracks are found with the clustering that `hept-train tune-clustering` chose for the run, unless given
     here.
 
     \b
-    Example:
+    Examples:
       hept-train predict runs/a tracking --out hits.parquet
+      hept-train predict runs/pileup sample.root --out sample_cleaned.root
     """
+    if dataset.endswith(".root"):
+        cleaned = hept.clean(
+            model,
+            dataset,
+            out,
+            branches=branches,
+            scored_pt=scored_pt,
+            device=device,
+            precision=precision,
+            threads=threads,
+            progress=True,
+        )
+        counts: list[tuple[str, object]] = [("events", cleaned.n_events), ("particles", cleaned.n_particles)]
+        print_table(f"{cleaned.out}", ("", "count"), counts)
+        write_json(json_path, {"out": str(cleaned.out), **dict(counts)})
+        return
     result = hept.predict(
         model,
         dataset,

@@ -272,7 +272,15 @@ def pileup_schema(scored_pt: float = SCORED_PT) -> Schema:
         ),
         Column("charge", "int32", "e", "electric charge"),
         Column("is_scored", "bool", "", f"neutral with pt > {scored_pt:g} GeV: enters loss and metric"),
+        Column("vertex", "int32", "", "1 charged from the leading vertex, -1 charged from others, 0 neutral"),
         Column("is_leading", "bool", "", "from the leading collision", is_label=True),
+        Column(
+            "hard_fraction",
+            "float32",
+            "",
+            "part of the energy that is from the leading collision; the label where the source does not tell",
+            is_label=True,
+        ),
     )
     return Schema(
         task="pileup",

@@ -6,6 +6,7 @@ Training and its results:
     open_run, Run               a run that was trained before
     evaluate, write_report      figures of merit, and a page with pictures
     tune_clustering, predict    tracks from embeddings; predictions for every point, as Parquet
+    clean                       weights and scaled momenta for a raw Delphes file
     export_model                one file (ONNX, torch.export) that runs without this package
     package_model               a folder for a model hub
     compare                     every system of the paper on one dataset
@@ -43,7 +44,16 @@ from hepdata.openmp import limit_spinning
 if TYPE_CHECKING:
     from hept.attention.clouds import Clouds
     from hept.attention.definition import HEPTAttention
-    from hept.commands import doctor, evaluate, fit, plan_memory, predict, tune_clustering, write_report
+    from hept.commands import (
+        clean,
+        doctor,
+        evaluate,
+        fit,
+        plan_memory,
+        predict,
+        tune_clustering,
+        write_report,
+    )
     from hept.export.export import export_model
     from hept.export.package import package_model
     from hept.model.cost import describe
@@ -65,6 +75,7 @@ __all__ = [
     "HEPTAttention",
     "Run",
     "TrainedModel",
+    "clean",
     "compare",
     "describe",
     "describe_presets",
@@ -89,6 +100,7 @@ _MODULES = {
     "HEPTAttention": "hept.attention.definition",
     "Run": "hept.runs.run",
     "TrainedModel": "hept.model.trained",
+    "clean": "hept.commands",
     "compare": "hept.paper.comparison.compare",
     "describe": "hept.model.cost",
     "describe_presets": "hept.settings.preset_choice",

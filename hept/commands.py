@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.progress import ProgressChoice, listen
+from hepdata.schema import SCORED_PT
 from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split
 from hept.model.hub import fetch_weights, is_hub_address
@@ -20,6 +21,7 @@ from hept.settings.config import Settings
 
 if TYPE_CHECKING:
     from hept.diagnosis.diagnosis import Diagnosis
+    from hept.evaluation.cleaner import Cleaned
     from hept.evaluation.clustering import Clustering, Method
     from hept.evaluation.predictor import Prediction
     from hept.evaluation.tuning import Trial
@@ -228,6 +230,53 @@ def predict(
             )
         return predictor.predict(
             trained, opened, Path(out), split=split, clustering=chosen, progress=listener
+        )
+
+
+def clean(
+    model: ModelLike,
+    source: PathLike,
+    out: PathLike,
+    *,
+    branches: str = "auto",
+    scored_pt: float | None = None,
+    device: str = "auto",
+    precision: Precision | None = None,
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> Cleaned:
+    """Write a pileup model's weights and scaled momenta for every particle of a Delphes file.
+
+    Args:
+        model: A run, a weights file, or a loaded model.
+        source: Delphes ROOT file.
+        out: ROOT file, to be used as a friend tree, or Parquet file; one entry an event.
+        branches: "pf", "particle-flow-candidate", "eflow", "auto", or the path of a YAML map.
+        scored_pt: Neutral particles above this pT in GeV have a weight; that of the published scope, 0.9,
+            where not given. Give what the training dataset was built with.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of the model's training where not given.
+        threads: On a CPU; by default as many as there are idle cores.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: Not a pileup model, an unusable file, or one without the model's inputs.
+        JobError: The file cannot be written.
+    """
+    check_device(device)
+    from hept.devices.threads import choose_threads, use_threads
+    from hept.evaluation import cleaner
+    from hept.model.weights import load_model
+
+    trained = load_model(model).on(device, precision)
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        return cleaner.clean(
+            trained,
+            os.fspath(source),
+            Path(out),
+            branches=branches,
+            scored_pt=SCORED_PT if scored_pt is None else scored_pt,
+            progress=listener,
         )
 
 

@@ -87,6 +87,11 @@ def make_clouds(
     columns["is_scored"] = (columns["charge"] == 0) & (columns["pt"] > np.float32(cuts.scored_pt))
     if table.is_leading is not None:
         columns["is_leading"] = table.is_leading
+        columns.setdefault("hard_fraction", table.is_leading.astype(np.float32))
+        # Detectors measure the vertex of charged particles, so this is an input and no label.
+        columns["vertex"] = np.where(columns["charge"] == 0, 0, np.where(table.is_leading, 1, -1)).astype(
+            np.int32
+        )
     order, offsets = _order_points(columns, is_kept, table.offsets)
     n_kept = np.diff(offsets)
     points = {"index_in_source": (order - np.repeat(table.offsets[:-1], n_kept)).astype(np.int32)}

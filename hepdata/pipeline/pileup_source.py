@@ -31,6 +31,8 @@ from hepdata.readers.delphes_survey import (
 from hepdata.schema import Schema, pileup_schema
 from hepdata.storage.dataset.manifest import SourceFile
 
+# Columns that only a labelled sample has.
+FROM_LABELS = frozenset({"is_leading", "hard_fraction", "vertex"})
 DEFAULT_STEP_BYTES = 64_000_000
 _MEGABYTE = 1_000_000
 # Particles converted at a time: few enough for the cache of one core, and small events are grouped.
@@ -116,7 +118,7 @@ class PileupSource:
     def schema(self) -> Schema:
         """The pileup columns, without the label where it is not stored."""
         schema = pileup_schema(self.config.cuts.scored_pt)
-        return schema if self.config.is_labelled else schema.without(frozenset({"is_leading"}))
+        return schema if self.config.is_labelled else schema.without(FROM_LABELS)
 
     def list_events(self) -> list[EventRef]:
         """Every event of every file, numbered through."""

@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hepdata.errors import InputError
 
-Quantity = Literal["pt", "eta", "phi", "charge", "pid", "energy", "px", "py", "rapidity", "mass"]
+Quantity = Literal[
+    "pt", "eta", "phi", "charge", "pid", "energy", "px", "py", "rapidity", "mass", "hard_fraction"
+]
 LabelRule = Literal["IsPU", "HardEnergyFraction", "TRef"]
 
 # Leaf names of the Delphes classes; a tower has ET instead of PT.
@@ -30,6 +32,7 @@ LEAVES: dict[Quantity, tuple[str, ...]] = {
     "py": ("Py",),
     "rapidity": ("Rapidity",),
     "mass": ("Mass",),
+    "hard_fraction": ("HardEnergyFraction",),
 }
 REQUIRED: tuple[Quantity, ...] = ("pt", "eta", "phi")
 LABEL_LEAVES: dict[LabelRule, str] = {

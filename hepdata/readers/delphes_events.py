@@ -31,7 +31,8 @@ class ParticleTable:
     Attributes:
         first: Entry of the first event.
         offsets: (V + 1,) where each event begins on the particle axis.
-        columns: One (P,) array per quantity: pt, eta, phi, px, py, energy, rapidity, charge, pid.
+        columns: One (P,) array per quantity: pt, eta, phi, px, py, energy, rapidity, charge, pid;
+            with labels also hard_fraction.
         is_leading: (P,) whether from the leading collision; None if not requested.
         problems: Entries that cannot be used, and why.
     """
@@ -174,6 +175,8 @@ def _complete(
     columns = complete_kinematics(raw)
     if labelled:
         columns["is_leading"] = _label(collection, offsets, arrays)
+        fraction = np.asarray(raw.get("hard_fraction", columns["is_leading"]), dtype=np.float32)
+        columns["hard_fraction"] = np.clip(fraction, 0.0, 1.0)
     return offsets, columns
 
 

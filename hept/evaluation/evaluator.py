@@ -33,15 +33,17 @@ class Assessment:
     Attributes:
         metrics: Figures of merit by name.
         tracks: Tracks that were found; None without a clustering.
-        curves: Precision against recall: "model", and "PUPPI-like" beside pileup mitigation. Where the model
+        curves: Precision against recall: "model", and "PUPPI" beside pileup mitigation. Where the model
             classifies, its area is `metrics["auc"]`.
         events: The first clouds with their outputs, on the host.
+        cleaning: Jets, missing pT and particles of pileup mitigation; None for other tasks.
     """
 
     metrics: dict[str, float]
     tracks: Reconstruction | None
     curves: dict[str, Classification]
     events: tuple[Answer, ...]
+    cleaning: Cleaning | None = None
 
 
 def evaluate(
@@ -121,6 +123,7 @@ def assess(
         found,
         {"model": pairs.result()} if pairs else _list_curves(scores.scores),
         tuple(events.answers),
+        _find_cleaning(scores.scores),
     )
 
 
@@ -181,7 +184,11 @@ def _list_curves(scores: Scores) -> dict[str, Classification]:
     if not isinstance(scores, ClassificationScores):
         return {}
     curves = {"model": scores.pooled()}
-    for figure in scores.figures:
-        if isinstance(figure, Cleaning):
-            curves["PUPPI-like"] = figure.baseline()
+    if (cleaning := _find_cleaning(scores)) is not None:
+        curves["PUPPI"] = cleaning.baseline()
     return curves
+
+
+def _find_cleaning(scores: Scores) -> Cleaning | None:
+    figures = scores.figures if isinstance(scores, ClassificationScores) else []
+    return next((figure for figure in figures if isinstance(figure, Cleaning)), None)

@@ -1,4 +1,7 @@
-"""Jets: particles and weights enter, matched jet momenta leave. Needs the optional dependency fastjet."""
+"""Jets: particles and weights enter, matched jets leave. Needs the optional dependency fastjet.
+
+Axes: N particles, J jets of one event.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,26 @@ from numpy.typing import NDArray
 from hepdata.angles import delta_phi
 from hepdata.errors import missing_extra
 
-R_JET = 0.4
-PT_MIN = 20.0
-R_MATCH = 0.3
+# Radius to the pT in GeV of the true jets that count.
+PT_MIN = {0.4: 20.0, 0.8: 50.0}
+# A jet is looked for from this part of that pT on, so that a poor response does not hide it.
+FOUND_PART = 0.5
+# Largest distance of matched jets, in units of the radius.
+MATCH_PART = 0.75
 
 
 @dataclass(frozen=True)
 class Jets:
-    """Jets of one event, hardest first: pT in GeV, η, φ."""
+    """Jets of one event, hardest first: pT and mass in GeV, η, φ, number of particles with a weight."""
 
     pt: NDArray[np.float64]
     eta: NDArray[np.float64]
     phi: NDArray[np.float64]
+    mass: NDArray[np.float64]
+    n_constituents: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.pt)
 
 
 def find_jets(
@@ -34,9 +45,19 @@ def find_jets(
     energy: NDArray[np.floating],
     weight: NDArray[np.floating],
     *,
-    pt_min: float = PT_MIN,
+    radius: float = 0.4,
+    pt_min: float = 20.0,
 ) -> Jets:
-    """Anti-kT jets (R = 0.4) of the weighted particles of one event.
+    """Anti-kT jets of the weighted particles of one event.
+
+    Args:
+        px: (N,) in GeV.
+        py: (N,).
+        eta: (N,).
+        energy: (N,).
+        weight: (N,) factor of each four-momentum; particles of weight 0 are left out.
+        radius: R.
+        pt_min: Softest jet to return, in GeV.
 
     Raises:
         InputError: fastjet is not installed.
@@ -48,17 +69,15 @@ def find_jets(
     used = np.flatnonzero(weight > 0)
     w = weight[used].astype(np.float64)
     pz = np.hypot(px[used], py[used]) * np.sinh(eta[used].astype(np.float64))
-    particles = [
-        fastjet.PseudoJet(*map(float, momentum))
-        for momentum in zip(w * px[used], w * py[used], w * pz, w * energy[used], strict=True)
-    ]
-    definition = fastjet.JetDefinition(fastjet.antikt_algorithm, R_JET)
+    momenta = np.stack([w * px[used], w * py[used], w * pz, w * energy[used]], axis=1)
+    particles = [fastjet.PseudoJet(*momentum) for momentum in momenta.tolist()]
+    definition = fastjet.JetDefinition(fastjet.antikt_algorithm, radius)
     _swallow_banner()
     # The sequence must outlive the jets that point into it.
     sequence = fastjet.ClusterSequence(particles, definition)
     found = fastjet.sorted_by_pt(sequence.inclusive_jets(pt_min))
-    rows = np.array([(jet.pt(), jet.eta(), jet.phi_std()) for jet in found]).reshape(-1, 3)
-    return Jets(rows[:, 0], rows[:, 1], rows[:, 2])
+    rows = [(j.pt(), j.eta(), j.phi_std(), j.m(), len(sequence.constituents(j))) for j in found]
+    return Jets(*np.array(rows, dtype=np.float64).reshape(-1, 5).T)
 
 
 @cache
@@ -76,7 +95,7 @@ def _swallow_banner() -> None:
     try:
         fastjet.ClusterSequence(
             [fastjet.PseudoJet(1.0, 0.0, 0.0, 1.0)],
-            fastjet.JetDefinition(fastjet.antikt_algorithm, R_JET),
+            fastjet.JetDefinition(fastjet.antikt_algorithm, 0.4),
         )
     finally:
         os.dup2(kept, 1)
@@ -84,15 +103,17 @@ def _swallow_banner() -> None:
         os.close(nowhere)
 
 
-def match_jets(true: Jets, found: Jets) -> NDArray[np.float64]:
-    """(J,) found pT / true pT of the true jets, each with the nearest found jet within ΔR 0.3, or NaN."""
-    response = np.full(len(true.pt), np.nan)
-    is_free = np.ones(len(found.pt), dtype=bool)
-    for i in range(len(true.pt)):
+def match_jets(true: Jets, found: Jets, *, radius: float = 0.4) -> NDArray[np.int64]:
+    """(J,) index of the found jet of each true jet, or −1.
+
+    True jets choose in the order of their pT, each the nearest found jet within ¾ R that is still free.
+    """
+    match = np.full(len(true), -1, dtype=np.int64)
+    is_free = np.ones(len(found), dtype=bool)
+    for i in range(len(true)):
         delta_r = np.hypot(found.eta - true.eta[i], delta_phi(found.phi, true.phi[i : i + 1]))
         delta_r[~is_free] = np.inf
-        if len(delta_r) and delta_r.min() < R_MATCH:
-            nearest = int(delta_r.argmin())
-            response[i] = found.pt[nearest] / true.pt[i]
-            is_free[nearest] = False
-    return response
+        if len(delta_r) and delta_r.min() < MATCH_PART * radius:
+            match[i] = int(delta_r.argmin())
+            is_free[match[i]] = False
+    return match

@@ -1,9 +1,15 @@
-"""Missing transverse momentum: particles and weights enter, the error of the event's sum leaves."""
+"""Missing transverse momentum: particles and weights enter, errors of the event's sum leave.
+
+Axes: E events.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
+# GeV: errors of the missing pT beyond this are its tail.
+TAIL = 30.0
 
 
 def missing_pt(
@@ -23,3 +29,27 @@ def resolution(errors: NDArray[np.floating]) -> float:
         return float("nan")
     low, high = np.quantile(values, [0.158655, 0.841345])
     return float(high - low) / 2
+
+
+def describe_missing_pt(true: NDArray[np.floating], found: NDArray[np.floating]) -> dict[str, float]:
+    """Figures of the missing pT of E events, (E, 2) each in GeV.
+
+    Returns:
+        `resolution` of a component (both pooled); `parallel` and `perpendicular`, the resolution along and
+        across the true missing pT; `scale`, the median of the found part along the true one divided by it;
+        `tail`, the part of events whose error is longer than 30 GeV.
+    """
+    error = np.asarray(found, dtype=np.float64) - true
+    length = np.hypot(true[:, 0], true[:, 1])
+    known = length > 0
+    axis = true[known] / length[known, None]
+    parallel = np.sum(error[known] * axis, axis=1)
+    perpendicular = error[known, 0] * -axis[:, 1] + error[known, 1] * axis[:, 0]
+    n = len(error)
+    return {
+        "resolution": resolution(error),
+        "parallel": resolution(parallel),
+        "perpendicular": resolution(perpendicular),
+        "scale": float(np.median(1 + parallel / length[known])) if known.any() else float("nan"),
+        "tail": float(np.mean(np.hypot(error[:, 0], error[:, 1]) > TAIL)) if n else float("nan"),
+    }

@@ -1,4 +1,4 @@
-"""Binary labels of points: focal loss, and areas under the precision–recall and ROC curves."""
+"""Binary labels of points: their losses, and areas under the precision–recall and ROC curves."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
+from hepdata.errors import InputError
 from hepdata.loader.batch import Batch
 from hepdata.schema import Target
 from hept.losses import focal_loss
+from hept.losses.missing_pt import missing_pt_loss
 from hept.metrics import Classification, classify
 from hept.metrics.figures import Figure, make_figures
 from hept.settings.fields import LossConfig
@@ -20,14 +23,13 @@ from hept.settings.fields import LossConfig
 
 @dataclass(frozen=True)
 class ClassificationObjective:
-    """Focal loss, and the area under the precision–recall curve, over the points that the target selects.
+    """A loss and the area under the precision–recall curve, over the points that the target selects.
 
     Attributes:
         target: Columns of the truth.
-        alpha: Factor of the focal loss.
-        gamma: Exponent of the focal loss.
+        settings: Which loss.
         has_figures: Whether to compute the target's further figures of merit; for pileup these are missing
-            pT, jets, and the PUPPI-like baseline.
+            pT, jets, and the PUPPI baseline.
         metric: Name of the metric that chooses the best epoch.
     """
 
@@ -36,15 +38,14 @@ class ClassificationObjective:
     metric_label: ClassVar[str] = "average precision (AUC in the paper)"
 
     target: Target
-    alpha: float = 0.25
-    gamma: float = 2.0
+    settings: LossConfig = field(default_factory=LossConfig)
     has_figures: bool = False
     metric: str = "auc"
 
     @classmethod
     def make(cls, target: Target, loss: LossConfig, *, only_metric: bool) -> ClassificationObjective:
         """The objective for a dataset's target."""
-        return cls(target, alpha=loss.alpha, gamma=loss.gamma, has_figures=not only_metric)
+        return cls(target, loss, has_figures=not only_metric)
 
     def count(self, batch: Batch) -> Tensor:
         """Scored points."""
@@ -58,15 +59,46 @@ class ClassificationObjective:
         normaliser: Tensor | None,
         generator: torch.Generator | None,  # noqa: ARG002
     ) -> Tensor:
-        """Focal loss of the scored points."""
-        return focal_loss(
-            out.float() if out.dtype in (torch.bfloat16, torch.float16) else out,
-            batch.columns[self.target.label] != 0,
-            select_scored(batch, self.target),
-            alpha=self.alpha,
-            gamma=self.gamma,
-            normaliser=normaliser,
-        )
+        """Loss of the scored points."""
+        logits = out.float() if out.dtype in (torch.bfloat16, torch.float16) else out
+        is_scored, settings = select_scored(batch, self.target), self.settings
+        if settings.kind == "focal":
+            total = focal_loss(
+                logits,
+                batch.columns[self.target.label] != 0,
+                is_scored,
+                alpha=settings.alpha,
+                gamma=settings.gamma,
+                normaliser=normaliser,
+            )
+        else:
+            total = self._weighted_loss(logits.reshape(-1), batch, is_scored, normaliser)
+        if settings.missing_pt:
+            n_scored = is_scored.sum()
+            share = 1.0 if normaliser is None else n_scored / normaliser
+            error = (logits.reshape(-1).sigmoid() - self._fraction(batch, logits.dtype)) * is_scored
+            px, py = (find_column(batch, name, "loss.missing_pt") for name in ("px", "py"))
+            total = total + settings.missing_pt * share * missing_pt_loss(error, px, py, batch.offsets)
+        return total
+
+    def _weighted_loss(
+        self, logits: Tensor, batch: Batch, is_scored: Tensor, normaliser: Tensor | None
+    ) -> Tensor:
+        """Cross-entropy, or squared error of the fraction, by a power of pT."""
+        if self.settings.kind == "cross-entropy":
+            label = (batch.columns[self.target.label] != 0).to(logits.dtype)
+            each = F.binary_cross_entropy_with_logits(logits, label, reduction="none")
+        else:
+            each = (logits.sigmoid() - self._fraction(batch, logits.dtype)).square()
+        if self.settings.pt_power:
+            pt = find_column(batch, self.target.pt or "pt", "loss.pt_power").to(logits.dtype)
+            each = each * pt**self.settings.pt_power
+        n_counted = is_scored.sum().clamp(min=1) if normaliser is None else normaliser
+        return (each * is_scored).sum() / n_counted
+
+    def _fraction(self, batch: Batch, dtype: torch.dtype) -> Tensor:
+        name = "hard_fraction" if "hard_fraction" in batch.columns else self.target.label
+        return batch.columns[name].to(dtype)
 
     def scores(self) -> ClassificationScores:
         """Areas and F1."""
@@ -113,6 +145,22 @@ class ClassificationScores:
         for figure in self.figures:
             found |= figure.result()
         return found
+
+
+def find_column(batch: Batch, name: str, setting: str) -> Tensor:
+    """A stored column that a setting of the loss needs.
+
+    Raises:
+        InputError: The dataset does not store it.
+    """
+    if name not in batch.columns:
+        raise InputError(
+            f"setting {setting}",
+            found=f"a dataset without the column {name!r}",
+            expected="a dataset that stores it, as pileup datasets do",
+            remedy=f"set {setting}=0",
+        )
+    return batch.columns[name]
 
 
 def select_scored(batch: Batch, target: Target) -> Tensor:

@@ -11,12 +11,24 @@ DEFINITIONS: dict[str, str] = {
     "auc": "Area under the precision–recall curve (average precision) of neutral particles above 0.9 GeV.",
     "roc_auc": "Area under the ROC curve of the same particles.",
     "f1": "Harmonic mean of precision and recall at a probability of one half.",
-    "auc_puppi": "The same area for the PUPPI-like weight, which knows the vertices of charged particles.",
-    "roc_auc_puppi": "ROC area of the PUPPI-like weight.",
-    "met_resolution": "Half the central 68 % of the error of a component of the missing pT, in GeV; neutrals "
-    "weighted by nothing, by PUPPI, by the model.",
-    "jet_resolution": "Half the central 68 % of found/true pT of jets above 20 GeV (anti-kT, R = 0.4).",
-    "jet_response": "Median of found/true pT of the same jets.",
+    "auc_puppi": "The same area for the PUPPI weight, which knows the vertices of charged particles.",
+    "roc_auc_puppi": "ROC area of the PUPPI weight.",
+    "calibration_error": "Mean difference of probability and observed rate, over 15 bins of probability.",
+    "met_resolution": "Half the central 68 % of the error of a component of the missing pT, in GeV.",
+    "met_parallel": "The same of the component along the true missing pT.",
+    "met_perpendicular": "The same of the component across it.",
+    "met_scale": "Median of the found missing pT along the true one, divided by the true one.",
+    "met_tail": "Part of events whose missing pT is wrong by more than 30 GeV.",
+    "jet_response": "Median of found/true pT of jets above 20 GeV (anti-kT, R = 0.4).",
+    "jet_resolution": "Half the central 68 % of found/true pT of the same jets, divided by the response.",
+    "jet_resolution_error": "Statistical error of the resolution.",
+    "jet_efficiency": "True jets above 20 GeV with a found jet above 10 GeV within 0.3.",
+    "jet_fake_rate": "Found jets above 20 GeV without a true jet above 10 GeV within 0.3.",
+    "jet_mass_bias": "Median of found − true jet mass, in GeV.",
+    "jet_mass_resolution": "Half the central 68 % of found − true jet mass, in GeV.",
+    "jet_constituents": "Median of found/true number of constituents.",
+    "n_jets": "True jets above 20 GeV.",
+    "n_jet8s": "True jets above 50 GeV with R = 0.8.",
     "efficiency_lhc": "Particles above 0.9 GeV with a track of which at least 75 % are theirs.",
     "efficiency_double_majority": "Particles above 0.9 GeV with a track that holds more than half of their "
     "hits and consists of them by more than half.",
@@ -40,7 +52,7 @@ def name_metric(metric: str) -> str:
     """
     per_cloud = metric.endswith("_per_cloud")
     key = metric.removesuffix("_per_cloud")
-    by = ", PUPPI-like" if key.endswith("_puppi") else ""
+    by = ", PUPPI" if key.endswith("_puppi") else ""
     name = _NAMES.get(key.removesuffix("_puppi"))
     if name is None:
         return metric
@@ -51,6 +63,14 @@ def explain(metric: str) -> str:
     """The definition of a metric by its key in the evaluation, "" where there is none."""
     per_cloud = " Mean over clouds." if metric.endswith("_per_cloud") else ""
     name = metric.removesuffix("_per_cloud").partition("@")[0]
+    if name.startswith("jet8_"):
+        small = explain(name.replace("jet8_", "jet_", 1))
+        return (
+            small.replace("20 GeV", "50 GeV")
+            .replace("10 GeV", "25 GeV")
+            .replace("0.3", "0.6")
+            .replace("R = 0.4", "R = 0.8")
+        )
     while name and name not in DEFINITIONS:
         name = name.rpartition("_")[0]
     return DEFINITIONS.get(name, "") + per_cloud

@@ -14,10 +14,12 @@ from hept.devices.choice import Precision
 from hept.evaluation.clustering import Clustering
 from hept.evaluation.inference import Answer
 from hept.metrics.classification import Classification
+from hept.metrics.cleaning import tabulate_weights
 from hept.model.dataset_checks import find_target
 from hept.model.trained import TrainedModel
 from hept.model.weights import load_model
 from hept.objectives.objective import make_objective
+from hept.report.cleaning import add_cleaning
 from hept.report.definitions import explain, name_metric
 from hept.report.figures import (
     draw_curves,
@@ -75,10 +77,15 @@ def write_report(
         "Run", f"Best weights of {run}, evaluated on the {split} split of {dataset.root.location}."
     )
     page.add_table(("", ""), _facts(RunFolder(run), dataset))
+    side_by_side = {str(row[0]) for row in tabulate_weights(results.after.metrics)}
     page.add_section("Metrics", "Each with its definition.")
     page.add_table(
         ("metric", "value", "definition"),
-        [(name_metric(name), value, explain(name)) for name, value in results.after.metrics.items()],
+        [
+            (name_metric(name), value, explain(name))
+            for name, value in results.after.metrics.items()
+            if name.rpartition("_")[0] not in side_by_side
+        ],
     )
     _add_pictures(page, results, RunFolder(run), dataset)
     page.add_section("Configuration")
@@ -100,6 +107,8 @@ def _add_pictures(page: Page, results: Results, folder: RunFolder, dataset: Data
         page.add_section("Precision and recall")
         page.add_table(CURVE_HEADER, _tabulate_curves(results.curves, "pairs" if tracks else "points"))
         page.add_figure(draw_quality(results.curves, name_curve(target, trained)), CURVE_CAPTION)
+    if results.after.cleaning is not None:
+        add_cleaning(page, results.after.cleaning)
     page.add_section("Events")
     for answer in results.after.events:
         event = int(answer[1].event_id[0])

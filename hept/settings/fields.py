@@ -102,7 +102,7 @@ class DataConfig(_Section):
 
 
 class LossConfig(_Section):
-    """The loss: InfoNCE for pairs, focal loss for classes."""
+    """The loss: InfoNCE for pairs; focal loss, cross-entropy or the energy fraction for classes."""
 
     tau: float = Field(default=0.05, gt=0, description="Temperature of InfoNCE.")
     similarity: Literal["published", "paper"] = Field(
@@ -114,6 +114,17 @@ class LossConfig(_Section):
     )
     pt_min: float = Field(
         default=SCORED_PT, ge=0, description="Only particles above this pT in GeV count in InfoNCE."
+    )
+    kind: Literal["focal", "cross-entropy", "fraction"] = Field(
+        default="focal",
+        description="Loss of classes: focal as published, cross-entropy, or fraction: squared error of the "
+        "energy fraction from the leading collision.",
+    )
+    pt_power: float = Field(
+        default=0.0, ge=0, le=2, description="Points count in cross-entropy and fraction by pT to this power."
+    )
+    missing_pt: float = Field(
+        default=0.0, ge=0, description="Factor of a term for the error of an event's missing pT."
     )
     alpha: float = Field(default=0.25, gt=0, description="Factor of the focal loss, for both classes.")
     gamma: float = Field(default=2.0, ge=0, description="How much the focal loss down-weights easy points.")

@@ -25,6 +25,7 @@ class _About(BaseModel):
     points: int = Field(ge=1)
     device: Literal["cpu", "gpu"]
     time: str
+    is_automatic: bool = True
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class PresetCard:
         device: "cpu" for settings that a laptop trains in minutes, "gpu" for the published ones.
         epochs: Number of epochs.
         time: How long the training takes.
+        is_automatic: Whether it may be chosen where none is named; False if not every dataset has its inputs.
     """
 
     name: str
@@ -48,6 +50,7 @@ class PresetCard:
     device: Literal["cpu", "gpu"]
     epochs: int
     time: str
+    is_automatic: bool = True
 
 
 def describe_presets() -> list[PresetCard]:
@@ -74,7 +77,11 @@ def choose_preset(task: str, points: float, *, has_gpu: bool) -> PresetCard:
     Raises:
         InputError: There is no preset for the task.
     """
-    offered = [card for card in describe_presets() if card.task == task and (has_gpu or card.device == "cpu")]
+    offered = [
+        card
+        for card in describe_presets()
+        if card.task == task and card.is_automatic and (has_gpu or card.device == "cpu")
+    ]
     if not offered:
         raise InputError(
             f"task {task!r}",

@@ -83,6 +83,8 @@ def pileup_cloud(event_id, *, n_points=150):
         "charge": charge,
         "is_scored": (charge == 0) & (pt > 0.9),
         "is_leading": is_leading,
+        "vertex": np.where(charge == 0, 0, np.where(is_leading, 1, -1)),
+        "hard_fraction": is_leading,
     }
     order = np.argsort(eta)
     return PointCloud(

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from hepdata.errors import InputError
+from hept.metrics.calibration import calibrate_curve
 from hept.metrics.cleaning import Cleaning
+from hept.metrics.jet_account import JetAccount
 from hept.metrics.jets import Jets, find_jets, match_jets
-from hept.metrics.missing_pt import missing_pt, resolution
+from hept.metrics.missing_pt import describe_missing_pt, missing_pt, resolution
 from hept.metrics.puppi import weigh_puppi
 
 
@@ -49,21 +51,46 @@ def test_puppi_prefers_neutrals_beside_charged_particles_of_the_leading_collisio
     assert ((weight >= 0) & (weight <= 1)).all()
 
 
-def test_puppi_by_hand():
-    # One charged leading particle of 10 GeV at the origin; two charged pileup particles at distances 0.1 and
-    # 0.2; a neutral at 0.05 (above both), and one without neighbours.
-    eta = np.array([0.0, 0.1, -0.2, 0.05, 2.0])
-    phi = np.zeros(5)
-    alpha = np.log((10 / np.array([0.1, 0.2, 0.05])) ** 2)
-    median = alpha[:2].mean()
-    spread = abs(alpha[1] - median)
-    from scipy.stats import chi2
+def test_puppi_by_hand_within_the_tracker():
+    # One charged leading particle of 10 GeV at the origin; charged pileup at distances 0.1 and 0.2 has
+    # α = ln 10⁴ = 9.210 and ln 2500 = 7.824: median 8.517, RMS below it 0.693. A neutral at 0.05 has
+    # α = ln 40000 = 10.597, so χ = 2.080 / 0.693 = 3 and P(χ² < 9) = 0.9973. At 0.12, α = 8.846 gives
+    # χ = 0.474 and P = 0.3644; a neutral at 0.15 (α = 8.399) is below the median.
+    eta = np.array([0.0, 0.1, -0.2, 0.05, 2.0, 0.12, -0.15])
+    charge = np.array([1, 1, 1, 0, 0, 0, 0])
+    is_leading = np.array([True] + [False] * 6)
+    weight = weigh_puppi(eta, np.zeros(7), np.full(7, 10.0), charge, is_leading, n_collisions=50)
+    np.testing.assert_allclose(weight, [1, 0, 0, 0.9973, 0, 0.3644, 0], atol=1e-4)
 
-    weight = weigh_puppi(
-        eta, phi, np.full(5, 10.0), np.array([1, 1, 1, 0, 0]), np.array([True] + [False] * 4)
-    )
-    assert weight[3] == pytest.approx(chi2.cdf(((alpha[2] - median) / spread) ** 2, 1))
-    assert weight[4] == 0
+
+def test_puppi_removes_soft_neutrals_by_the_number_of_collisions():
+    # The weight of the neutral at 0.05 is 0.9973 whatever its pT; it is kept above 0.1 + 0.007 n GeV.
+    def weigh(pt, n_collisions):
+        pts = np.array([10.0, 1, 1, pt])
+        eta, charge = np.array([0.0, 0.1, -0.2, 0.05]), np.array([1, 1, 1, 0])
+        leading = np.array([True, False, False, False])
+        return weigh_puppi(eta, np.zeros(4), pts, charge, leading, n_collisions=n_collisions)[3]
+
+    assert weigh(0.44, 50) == 0
+    assert weigh(0.46, 50) == pytest.approx(0.9973, abs=1e-4)
+    assert weigh(0.46, 100) == 0
+
+
+def test_puppi_by_hand_beyond_the_tracker():
+    # No charges count there. Three neutrals of 10 GeV on a line, at η 3, 3.1 and 3.3: α of the ends are from
+    # one and two neighbours within 0.4; all three are the control sample.
+    eta = np.array([3.0, 3.1, 3.3])
+    sums = np.array([1 / 0.1**2 + 1 / 0.3**2, 1 / 0.1**2 + 1 / 0.2**2, 1 / 0.3**2 + 1 / 0.2**2])
+    alpha = np.log(100 * sums)
+    median, lowest, highest = alpha[0], alpha[2], alpha[1]
+    spread = abs(lowest - median) / np.sqrt(2)
+    chi = (highest - median) / spread
+    weight = weigh_puppi(eta, np.zeros(3), np.full(3, 10.0), np.zeros(3, int), np.zeros(3, bool))
+    assert weight[0] == weight[2] == 0
+    from math import erf
+
+    expected = erf(chi / np.sqrt(2))
+    assert weight[1] == pytest.approx(expected if expected > 0.1 else 0.0)
 
 
 def test_puppi_knows_that_phi_is_periodic():
@@ -97,9 +124,23 @@ def test_jets_are_found_and_matched():
     assert sorted(np.round(jets.eta, 0)) == [-1.0, 0.0] or np.allclose(
         sorted(jets.eta), [-0.5, 0.5], atol=0.15
     )
-    np.testing.assert_allclose(match_jets(jets, jets), 1.0)
+    np.testing.assert_array_equal(match_jets(jets, jets), [0, 1])
     halved = find_jets(*columns, 0.5 * event["is_leading"], pt_min=1.0)
-    np.testing.assert_allclose(match_jets(jets, halved), 0.5)
+    match = match_jets(jets, halved)
+    np.testing.assert_allclose(halved.pt[match], 0.5 * jets.pt)
+    np.testing.assert_allclose(halved.mass[match], 0.5 * jets.mass)
+    np.testing.assert_array_equal(halved.n_constituents[match], jets.n_constituents)
+
+
+def test_the_mass_of_a_jet_of_two_particles():
+    pytest.importorskip("fastjet", reason="needs the extra [jets]: pip install 'hept[jets]'")
+    # Two massless particles of 50 GeV at η = 0, 0.6 apart: one jet with R = 0.8, m² = 2·50²·(1 − cos 0.6).
+    phi = np.array([0.0, 0.6])
+    momenta = 50 * np.cos(phi), 50 * np.sin(phi), np.zeros(2), np.full(2, 50.0)
+    jets = find_jets(*momenta, np.ones(2), radius=0.8)
+    np.testing.assert_allclose(jets.mass, np.sqrt(2 * 2500 * (1 - np.cos(0.6))))
+    assert jets.n_constituents.tolist() == [2]
+    assert len(find_jets(*momenta, np.ones(2), radius=0.4)) == 2
 
 
 def test_fastjet_prints_no_banner():
@@ -114,13 +155,53 @@ def test_fastjet_prints_no_banner():
     assert (done.stdout, done.stderr) == ("before\n1\n", "")
 
 
+def make_jets(pt, eta, phi=0.0):
+    pt, eta = np.array(pt, float), np.array(eta, float)
+    return Jets(pt, eta, np.full(len(pt), phi), 0.1 * pt, np.full(len(pt), 10.0))
+
+
 def test_a_found_jet_is_matched_once_and_across_the_border_of_phi():
-    true = Jets(np.array([50.0, 40.0]), np.array([0.0, 0.1]), np.array([3.1, 3.1]))
-    found = Jets(np.array([55.0]), np.array([0.0]), np.array([-3.1]))
-    response = match_jets(true, found)
-    assert response[0] == pytest.approx(1.1)
-    assert np.isnan(response[1])
-    assert np.isnan(match_jets(true, Jets(*np.zeros((3, 0))))).all()
+    true = make_jets([50, 40], [0, 0.1], 3.1)
+    assert match_jets(true, make_jets([55], [0], -3.1)).tolist() == [0, -1]
+    assert match_jets(true, make_jets([], [])).tolist() == [-1, -1]
+
+
+def test_efficiency_fakes_and_response_by_hand():
+    account = JetAccount(0.4)
+    # Found: 33 for 30, 20 for 25, a fake of 50; the true 40 is lost. The true 12 is too soft to count, but a
+    # found jet beside it is no fake. The found 15 is below the threshold of fakes.
+    true = make_jets([40, 30, 25, 12], [3, 0, 1, 2])
+    found = make_jets([50, 33, 21, 20, 15], [-3, 0, 2, 1, -2])
+    account.add(true, found, n_collisions=50.0)
+    numbers = account.result()
+    assert numbers["efficiency"] == pytest.approx(2 / 3)
+    assert numbers["fake_rate"] == pytest.approx(1 / 4)
+    assert numbers["response"] == pytest.approx((33 / 30 + 20 / 25) / 2)
+    assert numbers["mass_bias"] == pytest.approx((0.3 - 0.5) / 2)
+    assert (numbers["n_true"], numbers["n_found"]) == (3, 4)
+    by_pt = account.against("pt", np.array([20.0, 28, 35, 60]))
+    assert [one["efficiency"] for one in by_pt] == [1, 1, 0]
+    assert [one["n_found"] for one in by_pt] == [2, 1, 1]
+
+
+def test_missing_pt_along_and_across_by_hand():
+    # True 10 GeV along x and along y; errors of 2 along and 1 across, and of −2 along and 1 across.
+    numbers = describe_missing_pt(np.array([[10.0, 0], [0, 10]]), np.array([[12.0, 1], [-1, 8]]))
+    one_sigma = 0.841345 - 0.158655
+    assert numbers["parallel"] == pytest.approx(4 * one_sigma / 2)
+    assert numbers["perpendicular"] == pytest.approx(0)
+    assert numbers["scale"] == pytest.approx(1.0)
+    assert numbers["tail"] == 0
+    assert describe_missing_pt(np.array([[0.0, 1]]), np.array([[0.0, 40]]))["tail"] == 1
+
+
+def test_calibration_by_hand():
+    # Ten points at 0.25 of which five are positive, ten at 0.75 of which seven are.
+    probability = np.repeat([0.25, 0.75], 10)
+    is_positive = np.array([1] * 5 + [0] * 5 + [1] * 7 + [0] * 3, dtype=bool)
+    curve = calibrate_curve(probability, is_positive)
+    assert curve.error == pytest.approx((0.25 + 0.05) / 2)
+    assert np.isnan(calibrate_curve(np.zeros(0), np.zeros(0, bool)).error)
 
 
 def test_perfect_scores_beat_no_mitigation():
@@ -129,8 +210,8 @@ def test_perfect_scores_beat_no_mitigation():
         event = make_event(seed)
         cleaning.add(event, event["is_leading"].astype(float))
     numbers = cleaning.result()
-    assert numbers["met_resolution_model"] < numbers["met_resolution_none"]
-    assert numbers["met_resolution_puppi"] < numbers["met_resolution_none"]
+    assert numbers["met_resolution_model"] < numbers["met_resolution_chs"] < numbers["met_resolution_none"]
+    assert numbers["met_resolution_model"] == numbers["met_resolution_truth"]
     if cleaning.has_jets:
         assert numbers["jet_resolution_model"] < numbers["jet_resolution_none"]
         assert numbers["jet_response_none"] > 1.0

@@ -14,7 +14,18 @@ from hept.settings.config import load_config
 from hept.training.trainer import fit
 
 SMALL = ["model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=3", "validate_every=2"]
-HEADINGS = ["Run", "Metrics", "Training", "Tracks", "Precision and recall", "Events", "Configuration"]
+HEADINGS = {
+    "tracking": ["Run", "Metrics", "Training", "Tracks", "Precision and recall", "Events", "Configuration"],
+    "pileup": [
+        "Run",
+        "Metrics",
+        "Training",
+        "Precision and recall",
+        "Pileup mitigation",
+        "Events",
+        "Configuration",
+    ],
+}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -25,7 +36,7 @@ def report(request, tmp_path_factory):
     run = tmp_path_factory.mktemp("runs") / request.param
     fit(load_config(f"{request.param}-demo", SMALL), location, run)
     path = write_report(run, open_dataset(location))
-    return path, [name for name in HEADINGS if name != "Tracks" or request.param == "tracking"]
+    return path, HEADINGS[request.param]
 
 
 class Links(HTMLParser):

@@ -1,0 +1,118 @@
+"""Clean raw Delphes events: a ROOT file enters, scores, weights and scaled momenta of its particles leave.
+
+Every particle of the source has an entry, in the order of the source: `score` (NaN outside the model's
+acceptance), `weight`, and `px`, `py`, `pz`, `e` of the scaled four-momentum in GeV.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepdata.cloud import PointCloud
+from hepdata.errors import HeptError, InputError
+from hepdata.features.pileup import PileupCuts
+from hepdata.pipeline.pileup_source import PileupConfig, PileupSource
+from hepdata.progress import Progress, Silent
+from hepdata.schema import SCORED_PT
+from hepdata.storage.friend_file import write_friend
+from hept.model.trained import TrainedModel
+
+COLUMNS = ("score", "weight", "px", "py", "pz", "e")
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What was written.
+
+    Attributes:
+        out: The file.
+        n_events: Its entries.
+        n_particles: Particles in them.
+    """
+
+    out: Path
+    n_events: int
+    n_particles: int
+
+
+def clean(
+    trained: TrainedModel,
+    source: str,
+    out: Path,
+    *,
+    branches: str = "auto",
+    scored_pt: float = SCORED_PT,
+    progress: Progress | None = None,
+) -> Cleaned:
+    """Write a pileup model's weights for every particle of a Delphes file.
+
+    Charged particles have the weight of their vertex where the source tells it, otherwise 1; neutral ones
+    above `scored_pt` that of the model, others 0.
+
+    Args:
+        trained: The model.
+        source: Delphes file.
+        out: ROOT or Parquet file to write.
+        branches: See `hepdata.build_pileup`.
+        scored_pt: GeV; that of the dataset on which the model was trained.
+        progress: Listener.
+
+    Raises:
+        InputError: Not a pileup model, an unusable file, or one without the model's inputs.
+        JobError: The file cannot be written.
+    """
+    if trained.task != "pileup":
+        raise InputError(
+            trained.source,
+            found=f"a model for {trained.task}",
+            expected="a pileup model for a Delphes file",
+            remedy="give another model, or a dataset",
+        )
+    config = PileupConfig(branches=branches, cuts=PileupCuts(scored_pt=scored_pt), is_labelled=False)
+    events = PileupSource.open([source], config)
+    if events.branches.is_labelled:
+        # Only for the vertices of charged particles: whether neutral labels are of use does not matter.
+        events = replace(events, config=replace(config, is_labelled=True))
+    listener = progress or Silent()
+    refs = events.list_events()
+    listener.start("cleaning", len(refs), "event")
+    n_particles = 0
+    try:
+        with write_friend(out, COLUMNS) as file:
+            for _, clouds in events.read_clouds(refs):
+                if isinstance(clouds, HeptError):
+                    raise clouds
+                rows = (
+                    _weigh(trained, clouds[0]) if clouds else dict.fromkeys(COLUMNS, np.zeros(0, np.float32))
+                )
+                file.add(rows)
+                n_particles += len(rows["score"])
+                listener.advance()
+    finally:
+        listener.finish()
+    return Cleaned(out, len(refs), n_particles)
+
+
+def _weigh(trained: TrainedModel, cloud: PointCloud) -> dict[str, NDArray[np.float32]]:
+    """Columns of one event, in the order of the source."""
+    c = cloud.columns
+    score = trained(cloud).reshape(-1).double().sigmoid().cpu().numpy()
+    vertex = c["vertex"] > 0 if "vertex" in c else np.ones(len(score), dtype=bool)
+    weight = np.where(c["charge"] != 0, vertex, np.where(c["is_scored"], score, 0.0))
+    values = {
+        "score": score,
+        "weight": weight,
+        "px": weight * c["px"],
+        "py": weight * c["py"],
+        "pz": weight * c["pt"] * np.sinh(c["eta"].astype(np.float64)),
+        "e": weight * c["energy"],
+    }
+    n = cloud.n_points + cloud.n_dropped
+    rows = {name: np.full(n, np.nan if name == "score" else 0.0, np.float32) for name in COLUMNS}
+    for name, found in values.items():
+        rows[name][c["index_in_source"]] = found
+    return rows

@@ -1,0 +1,93 @@
+"""Raw Delphes file in, cleaned file out: the answers must lie beside the particles they are for."""
+
+import awkward as ak
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import uproot
+
+import hepdata
+from hepdata.errors import InputError
+from hepdata.simulate.pileup_file import write_pileup
+from hept.evaluation.cleaner import COLUMNS, clean
+from hept.model.weights import load_model
+from hept.settings.config import load_config
+from hept.training.trainer import fit
+
+SMALL = [
+    "model.n_layers=1",
+    "model.hidden_dim=8",
+    "model.n_heads=2",
+    "model.block_size=20",
+    "model.n_regions=9",
+    "epochs=1",
+]
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    path = tmp_path_factory.mktemp("raw") / "sample.root"
+    write_pileup(path, events=12, pileup=3, seed=2)
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(sample, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    data = hepdata.build_pileup(sample, folder / "data", workers=1)
+    fit(load_config("pileup-best", SMALL), data, folder / "run")
+    return load_model(folder / "run")
+
+
+def test_a_friend_tree_in_the_order_of_the_source(sample, trained, tmp_path):
+    out = tmp_path / "cleaned.root"
+    result = clean(trained, str(sample), out)
+    with uproot.open(out) as file, uproot.open(sample) as source:
+        found = {name: file["cleaned"][f"cleaned_{name}"].array() for name in COLUMNS}
+        leaves = {
+            name: source["Delphes"][f"PF.{name}"].array()
+            for name in ("Px", "Py", "Pz", "E", "PT", "Charge", "IsPU")
+        }
+        assert file["cleaned"].num_entries == result.n_events == 12
+    assert ak.num(found["score"]).tolist() == ak.num(leaves["PT"]).tolist()
+    assert result.n_particles == ak.sum(ak.num(leaves["PT"]))
+    weight = ak.flatten(found["weight"]).to_numpy()
+    flat = {name: ak.flatten(values).to_numpy() for name, values in leaves.items()}
+    charged = flat["Charge"] != 0
+    in_acceptance = np.isfinite(ak.flatten(found["score"]).to_numpy())
+    np.testing.assert_array_equal(weight[charged & in_acceptance], flat["IsPU"][charged & in_acceptance] == 0)
+    soft = ~charged & (flat["PT"] <= 0.9)
+    assert (weight[soft] == 0).all()
+    scored = ~charged & ~soft & in_acceptance
+    np.testing.assert_array_equal(weight[scored], ak.flatten(found["score"]).to_numpy()[scored])
+    assert scored.any()
+    for name, leaf in (("px", "Px"), ("py", "Py"), ("pz", "Pz"), ("e", "E")):
+        np.testing.assert_allclose(
+            ak.flatten(found[name]).to_numpy(), weight * flat[leaf], rtol=1e-3, atol=1e-4
+        )
+
+
+def test_scores_are_those_of_the_model(sample, trained, tmp_path):
+    clean(trained, str(sample), tmp_path / "cleaned.parquet")
+    rows = pq.read_table(tmp_path / "cleaned.parquet").to_pydict()
+    assert list(rows) == list(COLUMNS)
+    data = hepdata.build_pileup(sample, tmp_path / "data", split="0/0/1", workers=1)
+    for event, cloud in enumerate(data["test"]):
+        expected = trained(cloud).reshape(-1).sigmoid().numpy()
+        np.testing.assert_allclose(
+            np.array(rows["score"][event])[cloud.columns["index_in_source"]], expected, atol=1e-5
+        )
+
+
+def test_mistakes_are_named(sample, trained, tmp_path):
+    with pytest.raises(InputError, match=r"ends in \.root or \.parquet"):
+        clean(trained, str(sample), tmp_path / "cleaned.txt")
+    with pytest.raises(InputError, match=r"no such file|no file"):
+        clean(trained, str(tmp_path / "none.root"), tmp_path / "cleaned.root")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tracking_model_is_refused(sample, tracking_dataset, small_config, tmp_path):
+    fit(small_config("tracking-demo"), tracking_dataset, tmp_path / "run")
+    with pytest.raises(InputError, match="a model for tracking"):
+        clean(load_model(tmp_path / "run"), str(sample), tmp_path / "cleaned.root")
