@@ -111,8 +111,9 @@ def _make_examples(manifest: Manifest) -> dict[str, tuple[str, ...]]:
     return {
         "hept": ("import hepdata", f'cloud = hepdata.open_dataset(".")["{split}"][0]'),
         "Hugging Face datasets": (
+            "import os",
             "import datasets",
-            f'rows = datasets.load_dataset(".", split="{split}", streaming=True)',
+            f'rows = datasets.load_dataset(os.getcwd(), split="{split}", streaming=True)',
         ),
         "polars": (
             "import polars as pl",
