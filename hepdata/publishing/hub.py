@@ -105,7 +105,7 @@ def push_folder(
             parent_commit=info.sha,
         )
         progress.advance()
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # exceptions of the HTTP client, which changes with the version of the package
         raise JobError(
             f"hf://{repository.name}",
             found=" ".join(str(error).split())[:300] or type(error).__name__,
