@@ -13,7 +13,7 @@ STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-real check bench faults clean
+.PHONY: help setup demo test test-slow test-real check bench docs faults clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,9 +53,13 @@ check: setup  ## style (ruff), types (mypy strict), direction of imports (import
 bench: setup  ## side-by-side ratios against literal implementations of the published procedure
 	$(BIN)/python -m benchmarks
 
+docs: setup  ## the documentation as a site in docs/_build, offline, warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build
+	@echo "Open docs/_build/index.html"
+
 faults: setup  ## thousands of injected faults: kills, damaged files, full disks, competing writers
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults
 
 clean:  ## remove the environment, caches and the demo's files
-	rm -rf $(VENV) demo bench-results build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info hept/attention/kernels/_native.*.so
+	rm -rf $(VENV) demo bench-results build .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/settings.md *.egg-info hept/attention/kernels/_native.*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

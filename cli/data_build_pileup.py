@@ -47,7 +47,7 @@ class _ByteSize(click.ParamType[int]):
 @click.option(
     "--max-events", type=click.IntRange(1), help="At most this many events, in the order of the files."
 )
-@click.option("--max-eta", type=float, help="Drop particles beyond this |η|.  [default: 20]")
+@click.option("--max-eta", type=float, help="Drop particles with an absolute η above this.  [default: 20]")
 @click.option(
     "--scored-pt", type=float, help="Neutral points above this pT in GeV are scored.  [default: 0.9]"
 )

@@ -63,7 +63,7 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
     help="Another system than HEPT, matched to it in parameters: reformer, smyrf, hyperattn, performer, flt, "
     "scatterbrain, pointtrans, flatformer, gcn, dgcnn, gravnet, gatedgnn, random, performer-khept, "
     "smyrf-khept, flatformer-khept, exact, mlp, or an ablation: hept-dot, or-only, or-only-tied, or-and, "
-    "or-and-tied.",
+    "or-and-tied; or your own attention as module:Class.",
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting, as model.n_tables=5."

@@ -158,7 +158,7 @@ def build_pileup(
         preset: "pileup-10k"; it provides the defaults of the arguments below.
         branches: "pf", "particle-flow-candidate", "eflow", "auto", or the path of a YAML map.
         max_events: At most this many events, in the order of the files.
-        max_eta: Drop particles beyond this |η|.
+        max_eta: Largest absolute η of a particle.
         scored_pt: Neutral points above this pT in GeV are scored.
         unlabelled: Build without labels, as needed for a sample without them.
         step_size: Bytes that a worker reads at a time; changes the memory, not the result.

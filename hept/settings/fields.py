@@ -25,7 +25,10 @@ class _Section(BaseModel):
 class ModelConfig(_Section):
     """The network."""
 
-    kind: str = Field(default="hept", description="System: hept, or another of the paper, such as gravnet.")
+    kind: str = Field(
+        default="hept",
+        description="System: hept, another of the paper, such as gravnet, or your own as module:Class.",
+    )
     kernel: Literal["gaussian", "dot"] = Field(
         default="gaussian",
         description="Attention kernel: gaussian is exp(−½‖q−k‖²) of the paper, dot is exp(q·k).",

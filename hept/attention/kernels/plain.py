@@ -19,8 +19,6 @@ EPSILON = 1e-20
 UNITS_OF_EPSILON = 2.0**66
 # Largest number of kernel values in memory at a time: 64 MB in float32.
 MOST_WEIGHTS = 2**24
-# Heads whose kernel values an exported model has in memory at a time: 200 MB at 60,000 points.
-HEADS_AT_A_TIME = 2
 
 
 def attend_plain(operands: Operands, layout: Layout) -> Tensor:
@@ -57,9 +55,10 @@ def attend_plain(operands: Operands, layout: Layout) -> Tensor:
 def _sum_over_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Σ_j exp(−½‖q_i−k_j‖²) v_j of all blocks: (H, K, S, V)."""
     if is_exporting():
-        # Groups of blocks would fix their number, so that groups of heads bound the memory here.
-        parts = zip(*(torch.split(each, HEADS_AT_A_TIME) for each in (q, k, v)), strict=True)
-        return torch.cat([weigh(q, k) @ v for q, k, v in parts])
+        # Groups of blocks would fix their number, so that one head at a time bounds the memory. With indexing
+        # instead of splitting, onnxruntime needs 2.9 GB instead of 1.2 GB for 60,000 points.
+        heads = zip(*(torch.split(each, 1) for each in (q, k, v)), strict=True)
+        return torch.cat([weigh(q, k) @ v for q, k, v in heads])
     n_heads, n_blocks, size, _ = q.shape
     step = max(1, MOST_WEIGHTS // max(1, n_heads * size**2))
     if n_blocks <= step:

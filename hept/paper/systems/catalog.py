@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from typing import Literal
 
 from hepdata.errors import InputError, nearest_name
 
-Family = Literal["baseline", "transformer", "graph", "kernel", "hept", "ablation"]
+Family = Literal["baseline", "transformer", "graph", "kernel", "hept", "ablation", "own"]
+
+# Packages that bring an attention name it in this group of entry points.
+ENTRY_POINTS = "hept.attentions"
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,8 @@ class System:
         family: Section of the paper's tables.
         summary: What it does, in one line.
         source: File of this folder and its function, such as "smyrf:make_smyrf". For a graph network the
-            function makes layers from the frame, otherwise attention from the frame and the free width.
+            function makes layers from the frame, otherwise attention from the frame and the free width. For a
+            user's own system the module and the class, such as "my_package.attention:MyAttention".
         options: Further arguments of this function.
         has_static_graph: Whether it needs a neighbour graph of the input, built before the network runs.
     """
@@ -93,7 +98,7 @@ NAMES = tuple(system.name for system in CATALOG)
 
 
 def find_system(name: str) -> System:
-    """Find a system by name.
+    """Find a system by its name in the catalog, by that of an entry point, or as `module:Class`.
 
     Raises:
         InputError: There is no such system.
@@ -101,9 +106,12 @@ def find_system(name: str) -> System:
     for system in CATALOG:
         if system.name == name:
             return system
+    own = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
+    if name in own or ":" in name:
+        return System(name, name, "own", "attention of another package", own.get(name, name))
     raise InputError(
         f"model {name!r}",
         found="no system of this name",
-        expected="a known system",
-        remedy=nearest_name(name, list(NAMES)),
+        expected="a known system, or module:Class for one of your own",
+        remedy=nearest_name(name, [*NAMES, *own]),
     )

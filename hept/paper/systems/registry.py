@@ -7,6 +7,7 @@ from importlib import import_module
 import torch
 from torch import nn
 
+from hepdata.errors import InputError
 from hept.model.mlp import build_mlp
 from hept.model.transformer import HEPT
 from hept.paper.systems.catalog import find_system
@@ -21,13 +22,13 @@ def build_model(name: str, frame: Frame) -> nn.Module:
     """A network with `forward(features, coords, offsets)`, weights drawn from torch's generator.
 
     Args:
-        name: A name of the catalog.
+        name: A name of the catalog, or a user's own system; see `find_system`.
         frame: Sizes, shared by all systems.
 
     Raises:
         InputError: There is no such system.
     """
-    find_system(name)
+    system = find_system(name)
     if name == "mlp":
         return build_mlp(frame)
     if name == "random":
@@ -36,6 +37,8 @@ def build_model(name: str, frame: Frame) -> nn.Module:
         return Untrained(_build_hept(frame))
     if name == "hept":
         return _build_hept(frame)
+    if system.family == "own":
+        return _build_hept(frame, _import_own(system.source))
     return make(name, frame, match_width(name, frame))
 
 
@@ -74,6 +77,35 @@ def make(name: str, frame: Frame, width: int) -> nn.Module:
         class_feature=frame.class_feature,
         dropout=frame.dropout,
     )
+
+
+def _import_own(source: str) -> AttentionFactory:
+    """The class at `module:Class`.
+
+    The name may come from a weights file, so nothing but a torch module is called, and the current folder is
+    searched only if the user has put it on Python's path.
+
+    Raises:
+        InputError: It cannot be imported, or is no torch module.
+    """
+    module, _, name = source.partition(":")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"model {source!r}",
+            found=f"no such class ({error})",
+            expected="module:Class that Python can import",
+            remedy="install its package, or put its folder on Python's path: PYTHONPATH=.",
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+        raise InputError(
+            f"model {source!r}",
+            found=f"{type(found).__name__} {name}",
+            expected="a class derived from torch.nn.Module, made by Class(hidden_dim, coords_dim)",
+            remedy="see the documentation's page on your own attention",
+        )
+    return found
 
 
 def _count(model: nn.Module) -> int:

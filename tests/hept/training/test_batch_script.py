@@ -1,4 +1,4 @@
-"""The batch script of the README under bash: srun and scontrol are stand-ins, the rest is real."""
+"""The batch script of the documentation under bash: srun and scontrol are stand-ins, the rest is real."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 
 from hept.runs.folder import RunFolder
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "gpu-and-clusters.md"
 STAND_INS = {
     # Slurm's --signal goes to the processes that srun starts, and not to the shell.
     "srun": 'echo $$ > "$STAND_INS/pid.new"; mv "$STAND_INS/pid.new" "$STAND_INS/pid"; exec "$@"',
@@ -23,14 +23,14 @@ STAND_INS = {
 
 @pytest.fixture
 def script(tracking_dataset, small_config, tmp_path):
-    """The script of the README with a run that does not end by itself, and the programs that it calls."""
-    text = re.search(r"    (#!/bin/bash\n.*?exit \$code\n)", README.read_text(), re.DOTALL)[1]
+    """The script of the page with a run that does not end by itself, and the programs that it calls."""
+    text = re.search(r"#!/bin/bash\n.*?exit \$code\n", PAGE.read_text(), re.DOTALL)[0]
     command = "fit DATASET --preset tracking-6k --device cuda --out runs/a"
     assert command in text
     config = tmp_path / "config.yaml"
     config.write_text(small_config("tracking-demo", "epochs=1000000").to_yaml())
     ours = f"fit {tracking_dataset} --preset {config} --device cpu --out {tmp_path / 'run'}"
-    (tmp_path / "job.sh").write_text(re.sub(r"(?m)^    ", "", text).replace(command, ours))
+    (tmp_path / "job.sh").write_text(text.replace(command, ours))
     for name, body in STAND_INS.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
         (tmp_path / name).chmod(0o755)
