@@ -16,7 +16,7 @@ pytest.importorskip("huggingface_hub")
 def push(hub, make_dataset, tmp_path):
     """Run `hept-data publish --push` against the stand-in, in a process of its own.
 
-    The address of the hub and the way of uploading are read from the environment when the package is imported.
+    The package reads the address of the hub and the way of uploading from the environment at import.
     """
     make_dataset(tmp_path / "source")
 
