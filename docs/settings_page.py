@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 INTRODUCTION = """# Settings
 
-Made from the code. `hept-train fit --set NAME=VALUE` changes a setting, a YAML file (`--preset FILE`) several, and
-`hept-train settings NAME` explains one on the command line. Presets with another value than the default are
-named with theirs.
+Made from the code. `hept-train fit --set NAME=VALUE` changes a setting, a YAML file (`--preset FILE`)
+several, and `hept-train settings NAME` explains one on the command line. Presets with another value than the
+default are named with theirs.
 """
 
 

@@ -1,22 +1,72 @@
-"""Every code block of the documentation runs, and every link between its files leads somewhere."""
+"""Every code block of the documentation runs, and every link between its files leads somewhere.
+
+`bash` blocks run by bash, `python` blocks in one namespace; a block whose first line is a comment that is a
+file name, such as `# map.yaml`, is written to this file. `<!-- not run: REASON -->` above a block leaves it
+out. By hand, in an empty folder: `python .../tests/docs/test_pages.py PAGE.md`.
+"""
 
 import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from run_page import REASONS, find_blocks
 
+REASONS = ("needs a GPU", "needs a cluster", "needs a network", "takes long", "not a command")
+BLOCK = re.compile(
+    r"(?:<!-- not run: (?P<why>[^>]*) -->\n+)?^```(?P<language>[\w{}-]*)[^\n]*\n(?P<text>.*?)^```$", re.M | re.S
+)
+FILE_NAME = re.compile(r"# ([\w./-]+\.(?:py|ya?ml|csv|sub|sh))\n")
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LANGUAGES = {"bash", "python", "yaml", "text", "bibtex", "cpp", "json", "console", "slurm", "condor"}
+
+
+@dataclass
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    text: str
+    line: int
+    reason: str | None
+
+
+def find_blocks(page: str) -> list[Block]:
+    """All fenced blocks of a page."""
+    return [
+        Block(found["language"], found["text"], page.count("\n", 0, found.start("text")), found["why"])
+        for found in BLOCK.finditer(page)
+    ]
+
+
+def run(path: Path) -> None:
+    """Run a page's blocks; the first error ends it."""
+    namespace = {"__name__": "__main__"}
+    for block in find_blocks(path.read_text()):
+        if block.reason is not None:
+            continue
+        print(  # noqa: T201
+            f"--- {path.name}:{block.line} {block.language}", flush=True
+        )
+        if name := FILE_NAME.match(block.text):
+            Path(name[1]).parent.mkdir(parents=True, exist_ok=True)
+            Path(name[1]).write_text(block.text)
+        elif block.language == "bash":
+            subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", block.text], check=True, stdin=subprocess.DEVNULL
+            )
+        elif block.language == "python":
+            exec(compile(block.text, f"{path.name}:{block.line}", "exec"), namespace)
+
+
 RUN = [
     page
     for page in PAGES
     if any(b.reason is None and b.language in ("bash", "python") for b in find_blocks(page.read_text()))
 ]
-LANGUAGES = {"bash", "python", "yaml", "text", "bibtex", "cpp", "json", "console", "slurm", "condor"}
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
@@ -27,9 +77,8 @@ def test_every_block_of_a_page_runs(page, tmp_path):
         "MPLBACKEND": "agg",
         "HEPT_THREADS": "1",
     }
-    script = Path(__file__).with_name("run_page.py")
     done = subprocess.run(
-        [sys.executable, str(script), str(page)],
+        [sys.executable, __file__, str(page)],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -43,8 +92,8 @@ def test_every_block_of_a_page_runs(page, tmp_path):
 def test_blocks_have_a_language_and_blocks_that_do_not_run_say_why(page):
     for block in find_blocks(page.read_text()):
         where = f"{page.name}:{block.line}"
-        assert block.language in LANGUAGES or block.language == "", f"{where}: {block.language}"
-        assert block.language or block.reason or block.text.startswith("{"), f"{where}: no language"
+        known = block.language in LANGUAGES or block.language.startswith("{")
+        assert known, f"{where}: {block.language or 'no language'}"
         if block.reason is not None:
             assert block.reason.startswith(REASONS), f"{where}: {block.reason}"
 
@@ -55,3 +104,7 @@ def test_links_between_files_lead_somewhere(page):
         if "://" not in target and not target.startswith("mailto:"):
             generated = target in ("settings.md",) or target.startswith("_generated/")
             assert generated or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]))

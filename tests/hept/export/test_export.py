@@ -1,4 +1,5 @@
 import json
+from importlib.metadata import version
 
 import numpy as np
 import onnx
@@ -48,7 +49,7 @@ def test_metadata_tells_inputs_units_and_certificate(exported):
     assert (units["r"], units["phi"], units["u"]) == ("mm", "rad", "1/mm")
     assert (texts["task"], texts["objective"]) == ("tracking", "pairs")
     assert json.loads(texts["clustering"])["eps"] == 0.15
-    assert json.loads(texts["versions"])["torch"] == torch.__version__
+    assert json.loads(texts["versions"])["torch"] == version("torch")
     certificate = json.loads(texts["certificate"])
     sizes = [tuple(check["sizes"]) for check in certificate["checks"]]
     assert sizes == [*((n,) for n in SINGLE_CLOUDS[:-1]), *RAGGED_CLOUDS]
