@@ -10,6 +10,7 @@ Datasets:
     open_dataset                         an existing one: `open_dataset("tracks")["train"][0]` is a cloud
     validate, convert, merge             check every byte, change the format, join
     export_padded, plot                  a padded HDF5 file, pictures
+    publish                              a folder for Hugging Face, Zenodo or a web server, and its upload
 
 What they give:
     Dataset, Split, PointCloud, PairList, Batch
@@ -21,6 +22,7 @@ Submodules, in the order in which data flows:
     schema      columns, inputs, targets        inputs      a model's inputs from names and settings
     storage     datasets on disk                pipeline    whole builds, in parallel
     loader      datasets to arrays and tensors  pictures    events and distributions drawn
+    publishing  datasets for other people
     building, commands                          the functions above
     progress    listeners of long work          errors      one line: where, found, expected, remedy
 """
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         inspect,
         merge,
         plot,
+        publish,
         simulate_pileup,
         simulate_tracking,
         validate,
@@ -69,6 +72,7 @@ __all__ = [
     "merge",
     "open_dataset",
     "plot",
+    "publish",
     "simulate_pileup",
     "simulate_tracking",
     "validate",
@@ -87,6 +91,7 @@ _MODULES = {
     "merge": "hepdata.commands",
     "open_dataset": "hepdata.loader.dataset",
     "plot": "hepdata.commands",
+    "publish": "hepdata.commands",
     "simulate_pileup": "hepdata.commands",
     "simulate_tracking": "hepdata.commands",
     "validate": "hepdata.commands",

@@ -12,6 +12,7 @@ from hepdata.progress import ProgressChoice, listen
 if TYPE_CHECKING:
     from hepdata.loader.dataset import Dataset, DatasetLike
     from hepdata.pipeline.pileup_inspect import Inspection
+    from hepdata.publishing.publish import Published
     from hepdata.simulate.pileup_file import PileupSample
     from hepdata.simulate.trackml_writer import SimulationSummary
     from hepdata.storage.dataset.validate import Finding
@@ -255,6 +256,72 @@ def plot(
             split=split,
             max_clouds=max_clouds,
             n_events=events,
+            progress=listener,
+        )
+
+
+def publish(
+    dataset: DatasetLike,
+    to: PathLike,
+    *,
+    title: str | None = None,
+    description: str | None = None,
+    license: str = "unknown",
+    authors: Sequence[str] = (),
+    url: str | None = None,
+    events: int = 1,
+    push: str | None = None,
+    private: bool = False,
+    progress: ProgressChoice = None,
+) -> Published:
+    """Lay a dataset out for Hugging Face, Zenodo or a web server: data card, metadata, checksums, citation.
+
+    The folder is a dataset too: `open_dataset` opens it. It appears complete or not at all. With `push`,
+    the folder of an earlier attempt with the same settings is uploaded as it is.
+
+    Args:
+        dataset: Location, or the opened dataset; HDF5 is converted to Parquet.
+        to: New folder.
+        title: Of the card, the metadata and the citation; by default the task.
+        description: A few sentences; by default the counts.
+        license: SPDX identifier such as "CC-BY-4.0".
+        authors: Names of people or collaborations.
+        url: Where the dataset will be found; by default the address that `push` names.
+        events: Events to draw on the card.
+        push: Address to upload the folder to, `hf://user/name`.
+        private: Whether a repository that `push` makes is private.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: No dataset, an unusable licence or address, or a folder that exists.
+        JobError: A damaged file, a disk that refuses, or an upload that failed.
+    """
+    from datetime import UTC, datetime
+
+    from hepdata.loader.dataset import open_dataset
+    from hepdata.publishing.about import describe
+    from hepdata.publishing.hub import find_repository
+    from hepdata.publishing.publish import publish_dataset
+
+    opened = open_dataset(dataset)
+    repository = None if push is None else find_repository(push)
+    about = describe(
+        opened.manifest,
+        title=title,
+        description=description,
+        license=license,
+        authors=authors,
+        url=url or (repository.url if repository else ""),
+        date=datetime.now(UTC).date().isoformat(),
+    )
+    with listen(progress) as listener:
+        return publish_dataset(
+            opened,
+            Path(to),
+            about,
+            events=events,
+            repository=repository,
+            private=private,
             progress=listener,
         )
 

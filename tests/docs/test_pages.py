@@ -16,7 +16,8 @@ import pytest
 
 REASONS = ("needs a GPU", "needs a cluster", "needs a network", "takes long", "not a command")
 BLOCK = re.compile(
-    r"(?:<!-- not run: (?P<why>[^>]*) -->\n+)?^```(?P<language>[\w{}-]*)[^\n]*\n(?P<text>.*?)^```$", re.M | re.S
+    r"(?:<!-- not run: (?P<why>[^>]*) -->\n+)?^```(?P<language>[\w{}-]*)[^\n]*\n(?P<text>.*?)^```$",
+    re.M | re.S,
 )
 FILE_NAME = re.compile(r"# ([\w./-]+\.(?:py|ya?ml|csv|sub|sh))\n")
 ROOT = Path(__file__).parents[2]

@@ -1,0 +1,1 @@
+"""Datasets for other people: data card, Croissant metadata, checksums, citation, and the upload to a hub."""
