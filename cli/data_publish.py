@@ -44,7 +44,7 @@ def command(dataset: str, to: Path, json_path: Path | None, **arguments: Any) ->
 
     \b
     Example:
-      hept-data publish tracking --to published --license CC-BY-4.0 --author "A. Physicist"
+      hept-data publish tracking --to shared --license CC-BY-4.0 --author "A. Physicist"
     """
     made = publish(dataset, to, **arguments, progress=True)
     print_written(f"{made.about.title}, published in {to}", made.manifest)

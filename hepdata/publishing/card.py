@@ -213,7 +213,7 @@ def _write_rights(about: About) -> str:
         [
             "## Check, licence, citation",
             "",
-            "`sha256sum --check SHA256SUMS` checks every file.",
+            "`sha256sum -c SHA256SUMS` checks every file.",
             "",
             f"Licence: {about.license}."
             if is_known

@@ -9,7 +9,7 @@ of the head, where most of the arithmetic is.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 
@@ -30,7 +30,9 @@ def mixed_precision(device: torch.device, precision: Precision) -> torch.autocas
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
     """Compute in the precision of the operands: neither half precision of autocast nor TF32."""
-    with torch.autocast(device.type, enabled=False), exact_products():
+    # Where half precision is not on there is nothing to switch off, and exported programs stay without blocks.
+    is_half = torch.is_autocast_enabled(device.type)
+    with torch.autocast(device.type, enabled=False) if is_half else nullcontext(), exact_products():
         yield
 
 
