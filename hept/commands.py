@@ -22,10 +22,10 @@ from hept.settings.config import Settings
 if TYPE_CHECKING:
     from hept.diagnosis.diagnosis import Diagnosis
     from hept.evaluation.cleaner import Cleaned
-    from hept.evaluation.clustering import Clustering, Method
     from hept.evaluation.predictor import Prediction
     from hept.evaluation.tuning import Trial
     from hept.model.trained import ModelLike
+    from hept.tracks.finder import Clustering, Method
     from hept.training.memory_plan import MemoryPlan
 
 PathLike = str | os.PathLike[str]
@@ -196,7 +196,8 @@ def predict(
         dataset: Location, or the opened dataset.
         out: The Parquet file.
         split: One split; all where not given.
-        method: Clustering of tracks, "dbscan" or "hdbscan"; what was tuned for the run where not given.
+        method: "tree", "dbscan" or "hdbscan"; what was tuned for the model where not given. Without either,
+            it is tuned on the validation split, or the tree finds its scale in the embeddings, and says so.
         eps: Largest distance of neighbours in a track (dbscan).
         min_points: Smallest neighbourhood or track.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
@@ -212,22 +213,14 @@ def predict(
     opened = open_inputs(model, dataset, split)
     from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import predictor
-    from hept.evaluation.clustering import Clustering
+    from hept.evaluation.tuning import choose_clustering
     from hept.model.weights import load_model
 
     trained = load_model(model).on(device, precision)
-    tuned = _find_clustering(trained.source)
-    before = tuned or Clustering()
-    chosen = Clustering(
-        method=method or before.method,
-        eps=before.eps if eps is None else eps,
-        min_points=min_points or before.min_points,
-    )
     with use_threads(choose_threads(threads)), listen(progress) as listener:
-        if trained.is_embedding and tuned is None and eps is None and method != "hdbscan":
-            listener.announce(
-                "note: the clustering was not tuned for this model; tune it first for better tracks"
-            )
+        chosen = choose_clustering(
+            trained, opened, method=method, eps=eps, min_points=min_points, progress=listener
+        )
         return predictor.predict(
             trained, opened, Path(out), split=split, clustering=chosen, progress=listener
         )
@@ -291,7 +284,7 @@ def tune_clustering(
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> list[Trial]:
-    """Try clusterings of a model's embeddings, and keep the best in its run folder.
+    """Try how a model's embeddings become tracks, and keep the best in its run folder, or beside its weights.
 
     Args:
         run: The run, a weights file, or a loaded model.
@@ -304,7 +297,8 @@ def tune_clustering(
         progress: See `hepdata.progress.listen`.
 
     Returns:
-        All trials, the best first: it finds the most particles above 0.9 GeV.
+        All trials, the best first: by efficiency (double majority, above 0.9 GeV) times purity (the part of
+        all tracks that match a particle).
 
     Raises:
         InputError: Not a model that embeds, or the dataset does not fit.
@@ -318,8 +312,7 @@ def tune_clustering(
     trained = load_model(run).on(device, precision)
     with use_threads(choose_threads(threads)), listen(progress) as listener:
         trials = tuning.tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=listener)
-    if (folder := _run_of(trained.source)) is not None:
-        tuning.save_clustering(folder, trials[0].clustering)
+    tuning.save_clustering(Path(trained.source), trials[0].clustering)
     return trials
 
 
@@ -449,5 +442,4 @@ def _run_of(path: PathLike) -> Path | None:
 def _find_clustering(source: str) -> Clustering | None:
     from hept.evaluation.tuning import load_clustering
 
-    folder = _run_of(source)
-    return None if folder is None else load_clustering(folder)
+    return load_clustering(Path(source))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,13 @@ from hepdata.pictures.canvas import (
 )
 from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
 from hepdata.schema import Target
-from hept.evaluation.clustering import Clustering, cluster
 from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.classification import Classification
-from hept.metrics.tracks import Rates
+from hept.metrics.track_score import TrackScore
 from hept.objectives.classification import select_scored
 from hept.report.definitions import name_metric
 from hept.report.pictures import draw_loss, draw_precision_recall, draw_roc
+from hept.tracks.finder import Clustering, find_tracks
 
 PT_EDGES = np.array([0.0, 0.3, 0.5, 0.9, 1.3, 2.0, 3.0, 5.0, 10.0])
 ETA_EDGES = np.linspace(-4, 4, 17)
@@ -58,7 +57,7 @@ def _read_column(rows: list[dict[str, str]], name: str) -> list[float]:
     return [float(row.get(name, "nan")) for row in rows]
 
 
-def draw_efficiencies(rates: Rates) -> Figure:
+def draw_efficiencies(rates: TrackScore) -> Figure:
     """Double-majority efficiency, fake and duplicate rate against pT and η, above the counts behind them.
 
     Error bars are Clopper–Pearson intervals of one standard deviation.
@@ -66,9 +65,9 @@ def draw_efficiencies(rates: Rates) -> Figure:
     figure, panels = new_figure_with_counts(2)
     for (panel, counts), variable, edges, pt_min, label in (
         (panels[0], "pt", PT_EDGES, 0.0, "pT [GeV]"),
-        (panels[1], "eta", ETA_EDGES, 0.9, "η"),
+        (panels[1], "eta", ETA_EDGES, rates.cuts.pt_min, "η"),
     ):
-        binned = rates.against(variable, edges, "double_majority", pt_min)  # type: ignore[arg-type]
+        binned = rates.against(variable, edges, cut_pt=bool(pt_min))
         for (name, color), shift in zip(_RATE_COLORS.items(), (-0.15, 0.0, 0.15), strict=True):
             _draw_rate(panel, binned[name], edges, color, shift=shift, label=name.replace("_", " "))
         panel.set_ylim(0, 1.05)
@@ -112,7 +111,7 @@ def draw_embedded_event(
     outwards = None
     if {"r", "z"} <= set(columns):
         outwards = columns["r"].astype(np.float64) + np.abs(columns["z"].astype(np.float64))
-    found = name_by_majority(cluster(out.cpu().double().numpy(), **asdict(clustering)), particle)
+    found = name_by_majority(find_tracks(out.cpu().double().numpy(), columns, clustering), particle)
     is_right = (particle == found)[is_shown & (particle != 0)]
     right = f" ({100 * is_right.mean():.0f} % of these hits with their particle)" if len(is_right) else ""
     figure, panels = new_figure(2)
