@@ -19,6 +19,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune-clustering": (".train_tune_clustering", "Choose how embeddings are clustered into tracks."),
     "export": (".train_export", "A model as one file (ONNX, torch.export) that runs without this package."),
     "package": (".train_package", "A folder for a model hub: weights, ONNX, model card, example."),
+    "compare-runs": (
+        ".train_compare_runs",
+        "Trained runs side by side: settings, metrics, curves.",
+    ),
+    "index-runs": (".train_index_runs", "One page that lists all runs of a folder."),
     "compare": (".train_compare", "Every system of the paper on one dataset."),
     "doctor": (".train_doctor", "Whether this machine computes right, and how fast."),
     "theory": (".train_theory", "Error against computation of kernel approximations."),

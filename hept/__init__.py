@@ -10,6 +10,7 @@ Training and its results:
     clean                       weights and scaled momenta for a raw Delphes file
     export_model                one file (ONNX, torch.export) that runs without this package
     package_model               a folder for a model hub
+    compare_runs, index_runs    pages that compare and list trained runs
     compare                     every system of the paper on one dataset
     doctor                      whether this machine computes right, and how fast
 
@@ -47,9 +48,11 @@ if TYPE_CHECKING:
     from hept.attention.definition import HEPTAttention
     from hept.commands import (
         clean,
+        compare_runs,
         doctor,
         evaluate,
         fit,
+        index_runs,
         plan_memory,
         predict,
         tune_clustering,
@@ -79,12 +82,14 @@ __all__ = [
     "TrainedModel",
     "clean",
     "compare",
+    "compare_runs",
     "describe",
     "describe_presets",
     "doctor",
     "evaluate",
     "export_model",
     "fit",
+    "index_runs",
     "list_settings",
     "load_model",
     "load_published",
@@ -105,12 +110,14 @@ _MODULES = {
     "TrainedModel": "hept.model.trained",
     "clean": "hept.commands",
     "compare": "hept.paper.comparison.compare",
+    "compare_runs": "hept.commands",
     "describe": "hept.model.cost",
     "describe_presets": "hept.settings.preset_choice",
     "doctor": "hept.commands",
     "evaluate": "hept.commands",
     "export_model": "hept.export.export",
     "fit": "hept.commands",
+    "index_runs": "hept.commands",
     "list_settings": "hept.settings.table",
     "load_model": "hept.model.weights",
     "load_published": "hept.model.published_weights",

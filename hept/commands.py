@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from hept.evaluation.predictor import Prediction
     from hept.evaluation.tuning import Trial
     from hept.model.trained import ModelLike, TrainedModel
+    from hept.report.compare_runs import RunComparison
+    from hept.report.index import RunEntry
     from hept.training.memory_plan import MemoryPlan
 
 PathLike = str | os.PathLike[str]
@@ -434,6 +436,75 @@ def view(
         title = f"{folder.resolve().name if folder else Path(trained.source).name}, {split}"
         page = Path(out) if out else (folder or Path()) / FILE
         return write_view(page, title, answers, trained, opened.schema, clustering)
+
+
+def compare_runs(
+    runs: Sequence[PathLike],
+    out: PathLike = "compare-runs.html",
+    *,
+    dataset: DatasetLike | None = None,
+    split: str | None = None,
+    device: str = "auto",
+    precision: Precision | None = None,
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> RunComparison:
+    """Compare runs on one page: settings that differ, metrics with errors, curves in one picture.
+
+    Args:
+        runs: Runs, or their folders.
+        out: The HTML page.
+        dataset: What to evaluate all runs on; each on its own where not given.
+        split: The test split where not given, or the validation split where that is empty.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of each run where not given.
+        threads: On a CPU; by default as many as there are idle cores.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: Less than two runs, no run folder, or a dataset that does not fit.
+        JobError: The page cannot be written.
+    """
+    check_device(device)
+    if len(runs) < 2:
+        raise InputError(
+            "`runs`", found=f"{len(runs)} run", expected="two or more", remedy="name the runs to compare"
+        )
+    opened = [open_inputs(open_run(run), dataset, split) for run in runs]
+    split = split or choose_split(opened[0])
+    for one in opened:
+        check_split(one, split)
+    from hept.devices.threads import choose_threads, use_threads
+    from hept.report import compare_runs as page
+
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        return page.compare_runs(
+            [Path(run) for run in runs],
+            opened,
+            split,
+            Path(out),
+            device=device,
+            precision=precision,
+            progress=listener,
+        )
+
+
+def index_runs(folder: PathLike = "runs") -> tuple[Path, list[RunEntry]]:
+    """Write a page that lists all runs of a folder, with links to their reports.
+
+    Args:
+        folder: Where the runs are, at any depth.
+
+    Returns:
+        `index.html` in the folder, and its entries, the newest run first.
+
+    Raises:
+        InputError: There are no runs.
+        JobError: The page cannot be written.
+    """
+    from hept.report.index import index_runs as write_index
+
+    return write_index(Path(folder))
 
 
 def doctor(

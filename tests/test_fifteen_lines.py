@@ -36,6 +36,8 @@ COMMANDS = {
     "eval": hept.evaluate,
     "predict": hept.predict,
     "tune-clustering": hept.tune_clustering,
+    "compare-runs": hept.compare_runs,
+    "index-runs": hept.index_runs,
     "compare": hept.compare,
     "doctor": hept.doctor,
 }

@@ -28,7 +28,7 @@ from hept.report.figures import (
     draw_quality,
     draw_scored_event,
 )
-from hept.report.page import Page
+from hept.report.page import Link, Page
 from hept.report.results import Results, collect_results
 from hept.report.view import FILE as VIEW
 from hept.report.view import write_view
@@ -116,7 +116,7 @@ def _add_pictures(page: Page, results: Results, folder: RunFolder, dataset: Data
         write_view(
             folder.path / VIEW, page.title, results.after.events, trained, dataset.schema, results.clustering
         )
-        page.add_links({"Look at these events in 3-D, with all their columns": VIEW})
+        page.add_links(Link("Look at these events in 3-D, with all their columns", VIEW))
     for answer in results.after.events:
         event = int(answer[1].event_id[0])
         figure = draw_event(results, answer, target)
