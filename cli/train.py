@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune-clustering": (".train_tune_clustering", "Choose how embeddings are clustered into tracks."),
     "export": (".train_export", "A model as one file (ONNX, torch.export) that runs without this package."),
     "package": (".train_package", "A folder for a model hub: weights, ONNX, model card, example."),
+    "tune": (".train_tune", "Search settings on the validation split; resumable."),
     "compare-runs": (
         ".train_compare_runs",
         "Trained runs side by side: settings, metrics, curves.",

@@ -10,6 +10,7 @@ Training and its results:
     clean                       weights and scaled momenta for a raw Delphes file
     export_model                one file (ONNX, torch.export) that runs without this package
     package_model               a folder for a model hub
+    tune                        search settings on the validation split
     compare_runs, index_runs    pages that compare and list trained runs
     compare                     every system of the paper on one dataset
     doctor                      whether this machine computes right, and how fast
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         index_runs,
         plan_memory,
         predict,
+        tune,
         tune_clustering,
         view,
         write_report,
@@ -97,6 +99,7 @@ __all__ = [
     "package_model",
     "plan_memory",
     "predict",
+    "tune",
     "tune_clustering",
     "view",
     "write_report",
@@ -125,6 +128,7 @@ _MODULES = {
     "package_model": "hept.export.package",
     "plan_memory": "hept.commands",
     "predict": "hept.commands",
+    "tune": "hept.commands",
     "tune_clustering": "hept.commands",
     "view": "hept.commands",
     "write_report": "hept.commands",

@@ -18,7 +18,7 @@ from hept.model.hub import fetch_weights, is_hub_address
 from hept.runs.folder import find_weights
 from hept.runs.plan import plan_resume, plan_run, plan_settings
 from hept.runs.run import Run, no_such_run, open_run
-from hept.settings.config import Settings
+from hept.settings.config import Settings, apply_settings
 
 if TYPE_CHECKING:
     from hept.diagnosis.diagnosis import Diagnosis
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hept.report.compare_runs import RunComparison
     from hept.report.index import RunEntry
     from hept.training.memory_plan import MemoryPlan
+    from hept.training.tune import TuneTrial
 
 PathLike = str | os.PathLike[str]
 
@@ -42,6 +43,7 @@ def fit(
     model: str | None = None,
     settings: Settings = (),
     init: ModelLike | None = None,
+    logger: str | None = None,
     resume: PathLike | None = None,
     device: str = "auto",
     precision: Precision | None = None,
@@ -59,6 +61,7 @@ def fit(
         model: Another system than HEPT, such as "gravnet"; the same as the setting `model.kind`.
         settings: Changes of the preset by dotted name: `{"epochs": 2, "model.n_tables": 5}`.
         init: Start from the network, inputs and weights of a model: a run, a weights file, or a loaded model.
+        logger: "csv", "tensorboard", "wandb" or "mlflow"; the same as the setting `logger`.
         resume: A run to go on with, from its last saved state.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; the same as the setting `precision`.
@@ -75,10 +78,11 @@ def fit(
     start: TrainedModel | None = None
     with listen(progress) as listener:
         if resume is not None:
-            if preset or settings or out or model or precision or init:
+            if preset or settings or out or model or precision or init or logger:
                 raise InputError(
                     "`resume`",
-                    found="`preset`, `model`, `precision`, `settings`, `init` or `out` together with it",
+                    found="`preset`, `model`, `precision`, `settings`, `logger`, `init` or `out` "
+                    "together with it",
                     expected="the settings of the run, which are in its folder",
                     remedy="leave them out, or begin a new run",
                 )
@@ -98,7 +102,7 @@ def fit(
             plan = plan_run(
                 dataset,
                 preset,
-                _with_settings(settings, {"model.kind": model, "precision": precision}),
+                _with_settings(settings, {"model.kind": model, "precision": precision, "logger": logger}),
                 None if out is None else Path(out),
                 device,
                 listener.announce,
@@ -436,6 +440,72 @@ def view(
         title = f"{folder.resolve().name if folder else Path(trained.source).name}, {split}"
         page = Path(out) if out else (folder or Path()) / FILE
         return write_view(page, title, answers, trained, opened.schema, clustering)
+
+
+def tune(
+    dataset: DatasetLike,
+    out: PathLike,
+    search: Mapping[str, object] | Sequence[str],
+    *,
+    trials: int = 20,
+    preset: str | None = None,
+    settings: Settings = (),
+    seed: int = 0,
+    device: str = "auto",
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> list[TuneTrial]:
+    """Search settings on the validation split with Optuna; a killed search goes on with the same call.
+
+    Args:
+        dataset: Location, or the opened dataset.
+        out: Folder of the study; every trial is a run folder in it.
+        search: Ranges and choices by dotted name, `{"optimizer.lr": "1e-4:1e-2:log", "epochs": [2, 3]}`, or
+            texts such as "optimizer.lr=1e-4:1e-2:log". A range with whole ends has whole numbers.
+        trials: Finished trials in all, those of earlier calls included.
+        preset: As in `fit`.
+        settings: Of all trials; `max_minutes` and `early_stopping` limit each of them.
+        seed: Of the proposals; the settings decide the seed of the trainings.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        threads: On a CPU; by default as many as there are idle cores.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        All trials, the best first.
+
+    Raises:
+        InputError: Settings, dataset or folder cannot be used, or Optuna is not installed.
+        JobError: The folder cannot be written.
+    """
+    from importlib.util import find_spec
+
+    from hept.training.tune import parse_search
+    from hept.training.tune import tune as search_settings
+
+    check_device(device)
+    if find_spec("optuna") is None:
+        raise InputError(
+            "Optuna",
+            found="it is not installed",
+            expected="the extra [tune]",
+            remedy="pip install 'hept[tune]'",
+        )
+    if trials < 1:
+        raise InputError("`trials`", found=str(trials), expected="1 or more", remedy="try at least once")
+    given = dict(text.partition("=")[::2] for text in search) if isinstance(search, Sequence) else search
+    spaces = parse_search(given)
+    config, opened = plan_settings(dataset, preset, settings, device)
+    base = config.model_dump()
+
+    def train(changes: dict[str, object], folder: Path) -> Run:
+        from hept.training.trainer import fit as train_model
+
+        changed = apply_settings(base, changes)
+        result = train_model(changed, opened, folder, device=device, threads=threads, progress=listener)
+        return Run(folder, result)
+
+    with listen(progress) as listener:
+        return search_settings(train, Path(out), spaces, trials=trials, seed=seed, announce=listener.announce)
 
 
 def compare_runs(

@@ -36,6 +36,7 @@ COMMANDS = {
     "eval": hept.evaluate,
     "predict": hept.predict,
     "tune-clustering": hept.tune_clustering,
+    "tune": hept.tune,
     "compare-runs": hept.compare_runs,
     "index-runs": hept.index_runs,
     "compare": hept.compare,

@@ -8,6 +8,7 @@ no settings.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -54,6 +55,18 @@ def load_config(preset: str, settings: Settings = ()) -> TrainConfig:
     for key, value in _list_changes(settings):
         _apply(content, key, value)
     return check_config(content, where=preset)
+
+
+def apply_settings(content: dict[str, object], settings: Settings) -> TrainConfig:
+    """A configuration from plain values, with changes; `content` stays as it is.
+
+    Raises:
+        InputError: An unknown key or an invalid value.
+    """
+    changed = deepcopy(content)
+    for key, value in _list_changes(settings):
+        _apply(changed, key, value)
+    return check_config(changed, where="settings")
 
 
 def check_config(content: object, *, where: object) -> TrainConfig:
