@@ -137,9 +137,7 @@ def click_at(browser, point, pane=0):
     from selenium.webdriver.common.action_chains import ActionChains
 
     x, y = browser.execute_script("return heptView.locate(arguments[0], arguments[1])", point, pane)
-    stage = browser.execute_script(
-        "const b = document.getElementById('stage').getBoundingClientRect(); return [b.x, b.y]"
-    )
+    stage = browser.find_element("id", "stage").rect
     actions = ActionChains(browser)
     actions.w3c_actions.pointer_action.move_to_location(round(stage["x"] + x), round(stage["y"] + y))
     actions.w3c_actions.pointer_action.click()
