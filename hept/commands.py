@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hept.evaluation.clustering import Clustering, Method
     from hept.evaluation.predictor import Prediction
     from hept.evaluation.tuning import Trial
-    from hept.model.trained import ModelLike
+    from hept.model.trained import ModelLike, TrainedModel
     from hept.training.memory_plan import MemoryPlan
 
 PathLike = str | os.PathLike[str]
@@ -38,6 +38,7 @@ def fit(
     preset: str | None = None,
     model: str | None = None,
     settings: Settings = (),
+    init: ModelLike | None = None,
     resume: PathLike | None = None,
     device: str = "auto",
     precision: Precision | None = None,
@@ -54,6 +55,7 @@ def fit(
         preset: Name, or a .yaml file of your own; by task, cloud size and device where not given.
         model: Another system than HEPT, such as "gravnet"; the same as the setting `model.kind`.
         settings: Changes of the preset by dotted name: `{"epochs": 2, "model.n_tables": 5}`.
+        init: Start from the network, inputs and weights of a model: a run, a weights file, or a loaded model.
         resume: A run to go on with, from its last saved state.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; the same as the setting `precision`.
@@ -67,12 +69,13 @@ def fit(
         JobError: The loss diverged, or the run folder cannot be written.
     """
     check_device(device)
+    start: TrainedModel | None = None
     with listen(progress) as listener:
         if resume is not None:
-            if preset or settings or out or model or precision:
+            if preset or settings or out or model or precision or init:
                 raise InputError(
                     "`resume`",
-                    found="`preset`, `model`, `precision`, `settings` or `out` together with it",
+                    found="`preset`, `model`, `precision`, `settings`, `init` or `out` together with it",
                     expected="the settings of the run, which are in its folder",
                     remedy="leave them out, or begin a new run",
                 )
@@ -85,6 +88,10 @@ def fit(
                 remedy="give `dataset`, or `resume`",
             )
         else:
+            if init is not None:
+                from hept.model.weights import load_model
+
+                start = load_model(init)
             plan = plan_run(
                 dataset,
                 preset,
@@ -92,6 +99,7 @@ def fit(
                 None if out is None else Path(out),
                 device,
                 listener.announce,
+                start,
             )
         # Imported after all checks: torch takes seconds.
         from hept.training.trainer import fit as train
@@ -100,6 +108,7 @@ def fit(
             plan.config,
             plan.dataset,
             plan.run,
+            init=start,
             progress=listener,
             resume=resume is not None,
             device=device,
