@@ -1,7 +1,7 @@
 """Columns that a user defines, and points that a user selects.
 
 In: a cloud without pairs, and texts such as `dxy = hypot(x, y)` and `abs(eta) < 2.5`; out: a cloud with other
-columns and fewer points. Labels keep the values that they have in the whole event unless they are counted again.
+columns and fewer points. Labels keep their values of the whole event unless they are counted again.
 """
 
 from __future__ import annotations

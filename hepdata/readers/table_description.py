@@ -138,9 +138,8 @@ def _misfit(path: Path, error: ValidationError) -> InputError:
     where: Sequence[str] = [str(part) for part in first["loc"]]
     key = ".".join(where)
     if first["type"] == "extra_forbidden":
-        model: type[BaseModel] = {"columns": ColumnDescription, "target": TargetDescription}.get(
-            where[0], TableDescription
-        )
+        parts: dict[str, type[_Part]] = {"columns": ColumnDescription, "target": TargetDescription}
+        model = parts.get(where[0], TableDescription)
         return InputError(
             path,
             found=f"the unknown key {key!r}",
