@@ -21,6 +21,7 @@ COMMANDS = {
     "simulate pileup": hepdata.simulate_pileup,
     "build tracking": hepdata.build_tracking,
     "build pileup": hepdata.build_pileup,
+    "build table": hepdata.build_table,
     "inspect": hepdata.inspect,
     "import": hepdata.import_pyg,
     "validate": hepdata.validate,

@@ -2,9 +2,9 @@
 
     python simulate.py cells.parquet --events 60
 
-Every event has a few photons (narrow) and jets (broad, of several particles) over noise. A cell is 0.1 × 0.1 in
-(η, φ) with |η| < 3, in two samplings; it is stored if its energy is above the threshold. Energies in one cell add
-up, and the cell belongs to the shower that gives it most; 0 is noise.
+Every event has a few photons (narrow) and jets (broad, of several particles) over noise. A cell is 0.1 × 0.1
+in (η, φ) with |η| < 3, in two samplings, stored if above the threshold. Energies in one cell
+add up, and the cell belongs to the shower that gives it most; 0 is noise.
 """
 
 import argparse

@@ -102,7 +102,7 @@ class _Writer:
 
     def write(self, node: ast.expr) -> str:
         match node:
-            case ast.Constant(value=bool() | int() | float() as value):
+            case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
                 return repr(value)
             case ast.Name(id=name):
                 return self._name(name)

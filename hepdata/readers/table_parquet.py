@@ -48,19 +48,21 @@ def values_of(column: pa.ChunkedArray, name: str) -> Values:
     """A column as numpy arrays.
 
     Raises:
-        ValueError: A value is missing.
+        ValueError: A whole number or a list is missing.
     """
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
-    if array.null_count:
+    # A missing real number reads as NaN, which is found where its event is known.
+    is_real = kind_of(array.type) == "f"
+    if array.null_count and (not is_real or _is_list(array.type)):
         raise ValueError(f"{array.null_count} empty values in the column {name!r}")
     if not _is_list(array.type):
         return np.asarray(array.to_numpy(zero_copy_only=False))
     if pa.types.is_fixed_size_list(array.type):
         array = array.cast(pa.list_(array.type.value_type))
     values = array.flatten()
-    if values.null_count:
+    if values.null_count and not is_real:
         raise ValueError(f"{values.null_count} empty values in the column {name!r}")
     offsets = np.asarray(array.offsets.to_numpy(), dtype=np.int64)
     return Lists(offsets - offsets[0], np.asarray(values.to_numpy(zero_copy_only=False)))

@@ -17,7 +17,6 @@ from hepdata.schema import SCORED_PT
 from hept.devices.choice import Precision
 from hept.paper.systems.catalog import find_system
 
-
 # Task of settings that fit every dataset with their objective.
 ANY_TASK = "any"
 
