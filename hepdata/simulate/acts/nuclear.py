@@ -2,9 +2,9 @@
 
 In: what Fatras returned. Out: which crossings remain, and the secondaries. A hadron that crosses λ nuclear
 interaction lengths interacts with probability 1 − exp(−λ), at a random one of the modules it crosses. The
-number of secondaries grows with the logarithm of the momentum; the first keeps a good share of it; the others are
-slow, and a transverse kick of a few hundred MeV turns them. Axes: K particles, n crossings, I interactions,
-S secondaries.
+number of secondaries grows with the logarithm of the momentum; the first keeps a good share of it; the others
+are slow, and a transverse kick of a few hundred MeV turns them. Axes: K particles, n crossings,
+I interactions, S secondaries.
 """
 
 from __future__ import annotations
