@@ -15,6 +15,7 @@ from hepdata.viewer.page import check_events
 from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split
 from hept.model.hub import fetch_weights, is_hub_address
+from hept.model.kept import find_kept
 from hept.runs.folder import find_weights
 from hept.runs.plan import plan_resume, plan_run, plan_settings
 from hept.runs.run import Run, no_such_run, open_run
@@ -626,6 +627,7 @@ def open_inputs(model: ModelLike, dataset: DatasetLike | None, split: str | None
     path = Path(model) if isinstance(model, str | os.PathLike) else Path(model.source)
     if is_hub_address(path):
         path = fetch_weights(path)
+    path = find_kept(path) or path
     if not path.exists():
         raise no_such_run(path)
     opened = open_dataset(dataset) if dataset is not None else _dataset_of(path)

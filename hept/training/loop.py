@@ -27,7 +27,7 @@ from hept.attention.kernels import check_backend
 from hept.devices.transfer import HostCopy, move_batches
 from hept.evaluation.evaluator import score_split
 from hept.model.build import build_network
-from hept.model.network import InPrecision, checkpoint_activations
+from hept.model.network import InPrecision, Network, checkpoint_activations
 from hept.model.trained import TrainedModel
 from hept.objectives.objective import make_objective
 from hept.runs.data import TrainingData
@@ -72,7 +72,9 @@ class Training:
             config.model, self.data.features, self.data.coords, is_embedding=self.objective.is_embedding
         )
         if self.init is not None:
-            network.load_state_dict(self.init.network.state_dict())
+            # The published checkpoint has no preparation of inputs.
+            target = network if isinstance(self.init.network, Network) else network.body
+            target.load_state_dict(self.init.network.state_dict())
         if config.checkpoint_activations:
             checkpoint_activations(network)
         compiled: Any = torch.compile(network, dynamic=True) if config.compile else network
