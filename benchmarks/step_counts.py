@@ -21,6 +21,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -37,7 +38,6 @@ from hept.model.network import InPrecision
 from hept.model.transformer import HEPT
 from hept.objectives.objective import make_objective
 from hept.settings.config import load_config
-from hept.training.average import MovingAverage
 from hept.training.interrupt import Interrupt
 from hept.training.loop import Training
 from hept.training.run_state import RunState
@@ -132,7 +132,8 @@ def _make_training(task: str, precision: Precision, device: torch.device) -> Tra
         training.make_step = OptimiserStep(
             fabric, model, network, optimizer, objective, device, is_scaled=is_scaled, clip_norm=1.0
         )
-    schedule, average = Schedule(1e-3, "constant", 1, 1), MovingAverage(network, 0.9)
+    schedule = Schedule(optimizer, config.optimizer, steps_per_epoch=1, n_steps=1)
+    average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.9))
     training.state = RunState(
         config,
         cast(Any, None),

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from hepdata.errors import InputError, JobError
 from hepdata.loader.batch import Batch
@@ -27,12 +28,11 @@ from hept.attention.kernels import check_backend
 from hept.devices.transfer import HostCopy, move_batches
 from hept.evaluation.evaluator import score_split
 from hept.model.build import build_network
-from hept.model.network import InPrecision, checkpoint_activations
+from hept.model.network import InPrecision, Network, checkpoint_activations
 from hept.objectives.objective import make_objective
 from hept.runs.data import TrainingData
 from hept.runs.folder import LAST, RunFolder
 from hept.settings.fields import TrainConfig
-from hept.training.average import MovingAverage
 from hept.training.expected_time import RunLength
 from hept.training.interrupt import Interrupt
 from hept.training.log import TrainingLog
@@ -71,7 +71,8 @@ class Training:
             checkpoint_activations(network)
         compiled: Any = torch.compile(network, dynamic=True) if config.compile else network
         self.model = self.fabric.setup_module(InPrecision(compiled, config.precision))
-        self.validated = InPrecision(network, config.precision)
+        average = _start_average(network, config.ema_decay) if config.ema_decay else None
+        self.validated = InPrecision(average.module if average else network, config.precision)
         settings = config.optimizer
         optimizer = make_optimizer(network, settings.lr, settings.weight_decay)
         self.make_step = OptimiserStep(
@@ -84,6 +85,8 @@ class Training:
             is_scaled=config.precision == "16-mixed",
             clip_norm=settings.clip_norm,
         )
+        # Steps of an epoch.
+        self.per_epoch = math.ceil(len(self.data.train) / config.accumulate)
         self.state = RunState(
             config,
             self.data,
@@ -91,8 +94,10 @@ class Training:
             network,
             optimizer,
             self.make_step.scaler,
-            _make_schedule(config, math.ceil(len(self.data.train) / config.accumulate)),
-            MovingAverage(network, config.ema_decay) if config.ema_decay else None,
+            Schedule(
+                optimizer, settings, steps_per_epoch=self.per_epoch, n_steps=self.per_epoch * config.epochs
+            ),
+            average,
         )
         self._queued: deque[QueuedStep] = deque()
         # While a GPU works on a step, the host reads the figures of the one before.
@@ -129,9 +134,8 @@ class Training:
         begun, number = time.perf_counter(), 0
         stopped = "early stopping" if self._has_stalled() else "finished"
         where = self.state.position
-        per_epoch = self.state.schedule.steps_per_epoch
-        n_steps = per_epoch * self.config.epochs
-        self.log.start(RunLength(n_steps - where.step, per_epoch, self.config.max_minutes), done=where.step)
+        n_left = self.per_epoch * self.config.epochs - where.step
+        self.log.start(RunLength(n_left, self.per_epoch, self.config.max_minutes), done=where.step)
         try:
             with Interrupt() as interrupt:
                 while where.epoch < self.config.epochs and stopped == "finished":
@@ -194,10 +198,11 @@ class Training:
     def _step(self, window: list[Batch], interrupt: Interrupt) -> None:
         """Queue one optimiser step, and what all processes want to know of each other after it."""
         where = self.state.position
-        rate = self.state.schedule.rate(where.step)
-        figures = self.make_step(window, rate, self._seed_step())
+        rate = self.state.schedule.rate
+        figures = self.make_step(window, self._seed_step())
+        self.state.schedule.end_step()
         if self.state.average is not None:
-            self.state.average.update(self.state.network)
+            self.state.average.update_parameters(self.state.network)
         where.step += 1
         # Filled in on the device: the host would wait for a copy.
         requests = [figures.new_full((1,), float(value)) for value in (interrupt.number, self._is_due())]
@@ -307,10 +312,7 @@ class Training:
     def _validate(self) -> dict[str, float]:
         metrics: dict[str, float] = {}
         if self.fabric.is_global_zero:
-            kept = self.state.average.swap_in(self.state.network) if self.state.average else None
             metrics = score_split(self.validated, self.data.valid, self.objective, device=self.fabric.device)
-            if self.state.average and kept is not None:
-                self.state.average.swap_out(self.state.network, kept)
             self.model.train()
         received: dict[str, float] = self.fabric.broadcast(metrics)
         return received
@@ -339,15 +341,6 @@ class Training:
         )
 
 
-def _make_schedule(config: TrainConfig, steps_per_epoch: int) -> Schedule:
-    settings = config.optimizer
-    return Schedule(
-        lr=settings.lr,
-        kind=settings.schedule,
-        steps_per_epoch=steps_per_epoch,
-        n_steps=steps_per_epoch * config.epochs,
-        warmup_steps=settings.warmup_steps,
-        factor=settings.factor,
-        step_epochs=settings.step_epochs,
-        patience=settings.patience,
-    )
+def _start_average(network: Network, decay: float) -> AveragedModel:
+    """An exponential moving average of the weights."""
+    return AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]

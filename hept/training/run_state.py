@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim import Optimizer
+from torch.optim.swa_utils import AveragedModel
 
 from hepdata.errors import InputError
 from hept.model.weights import ModelCard, save_weights
 from hept.runs.data import TrainingData
 from hept.runs.folder import BEST, LAST, RunFolder
 from hept.settings.fields import TrainConfig
-from hept.training.average import MovingAverage
 from hept.training.saved_state import load_newest, save_state
 from hept.training.schedule import Schedule
 
@@ -58,7 +58,7 @@ class RunState:
     optimizer: Optimizer
     scaler: torch.amp.GradScaler
     schedule: Schedule
-    average: MovingAverage | None
+    average: AveragedModel | None
     position: Position = field(default_factory=Position)
 
     def restore(self) -> list[InputError]:
@@ -77,7 +77,7 @@ class RunState:
         # States of earlier versions have no scaler.
         self.scaler.load_state_dict(state.get("scaler") or self.scaler.state_dict())
         if self.average is not None and state["average"] is not None:
-            self.average.restore(state["average"])
+            self.average.load_state_dict(state["average"])
         return damages
 
     def save(self, metrics: dict[str, float], *, is_best: bool = False) -> None:
@@ -88,9 +88,7 @@ class RunState:
         """
         where = self.position
         where.saved_step = where.step
-        weights = self.network.state_dict()
-        if self.average is not None:
-            weights |= self.average.values
+        weights = (self.average.module if self.average else self.network).state_dict()
         card = ModelCard(
             config=self.config.model_dump(),
             objective=self.data.target.objective,
@@ -109,7 +107,7 @@ class RunState:
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
             "scaler": self.scaler.state_dict(),
-            "average": self.average.values if self.average else None,
+            "average": self.average.state_dict() if self.average else None,
             "dataset": self.data.fingerprint,
         }
         save_state(self.folder.path, state, keep_last=self.config.keep_last)

@@ -52,19 +52,16 @@ class OptimiserStep:
     def __post_init__(self) -> None:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.is_scaled)
 
-    def __call__(self, window: list[Batch], rate: float, generator: torch.Generator) -> Tensor:
+    def __call__(self, window: list[Batch], generator: torch.Generator) -> Tensor:
         """Make the step; with float16 it is left out where the gradient overflows.
 
         Args:
             window: Batches on the device.
-            rate: The learning rate.
             generator: Of random negatives.
 
         Returns:
             On the device: each batch's share of the loss, then the norm of the gradient.
         """
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
         counts = [self.objective.count(batch) for batch in window]
         n_counted = self._sum_over_processes(torch.stack(counts).sum()).clamp(min=1)
         shares = []
