@@ -78,7 +78,7 @@ def _prepare(config: TrainConfig, data: TrainingData, batch: Batch, way: str) ->
     )
     if way == WAYS[2]:
         step = torch.compile(step.__call__, dynamic=True)
-    return lambda: step([batch], torch.Generator().manual_seed(0))
+    return lambda: step([batch], 1e-4, torch.Generator().manual_seed(0))
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ if __name__ == "__main__":
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -132,7 +132,7 @@ def _make_training(task: str, precision: Precision, device: torch.device) -> Tra
         training.make_step = OptimiserStep(
             fabric, model, network, optimizer, objective, device, is_scaled=is_scaled, clip_norm=1.0
         )
-    schedule = Schedule(optimizer, config.optimizer, steps_per_epoch=1, n_steps=1)
+    schedule = Schedule(1e-3, "constant", 1, 1)
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.9))
     training.state = RunState(
         config,

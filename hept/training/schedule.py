@@ -1,77 +1,72 @@
-"""The learning rate along the way: warm-up, then constant, steps, cosine, or lower on a plateau; by torch."""
+"""The learning rate along the way: warm-up, then constant, steps, cosine, or halved on a plateau.
+
+Torch's schedulers count steps only; here a cosine can end with the time of the run, too.
+"""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Literal
 
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import (
-    ChainedScheduler,
-    CosineAnnealingLR,
-    LinearLR,
-    LRScheduler,
-    ReduceLROnPlateau,
-    StepLR,
-)
-
-from hept.settings.fields import OptimizerConfig
+Kind = Literal["constant", "step", "plateau", "cosine"]
 
 
+@dataclass
 class Schedule:
-    """The schedulers of a run; each multiplies the rate of the optimiser.
+    """Learning rate as a function of the step; only the plateau has a memory.
 
-    Args:
-        optimizer: Whose rate is changed.
-        settings: Kind of the schedule, and its numbers.
+    Attributes:
+        lr: The rate after warm-up.
+        kind: `step` multiplies by `factor` every `step_epochs`; `plateau` when the metric has not improved
+            for more than `patience` epochs; `cosine` falls to 0 at `n_steps` or when the time is used up.
         steps_per_epoch: Optimiser steps of an epoch.
         n_steps: Optimiser steps of the run.
+        warmup_steps: The rate grows linearly over so many steps.
+        factor: For `step` and `plateau`.
+        step_epochs: For `step`.
+        patience: For `plateau`.
     """
 
-    def __init__(
-        self, optimizer: Optimizer, settings: OptimizerConfig, *, steps_per_epoch: int, n_steps: int
-    ) -> None:
-        self.optimizer = optimizer
-        warm = settings.warmup_steps
-        chain: list[LRScheduler] = [LinearLR(optimizer, 1 / (warm + 1), total_iters=warm)]
-        if settings.schedule == "step":
-            chain.append(StepLR(optimizer, settings.step_epochs * steps_per_epoch, settings.factor))
-        elif settings.schedule == "cosine":
-            chain.append(CosineAnnealingLR(optimizer, n_steps))
-        self._of_steps = ChainedScheduler(chain)
-        is_plateau = settings.schedule == "plateau"
-        self._of_epochs = (
-            ReduceLROnPlateau(optimizer, "max", settings.factor, settings.patience, threshold=0, eps=0)
-            if is_plateau
-            else None
-        )
+    lr: float
+    kind: Kind
+    steps_per_epoch: int
+    n_steps: int
+    warmup_steps: int = 0
+    factor: float = 0.5
+    step_epochs: int = 500
+    patience: int = 20
+    n_reductions: int = 0
+    best: float = -math.inf
+    n_bad_epochs: int = 0
 
-    @property
-    def rate(self) -> float:
-        """The learning rate of the next step."""
-        return float(self.optimizer.param_groups[0]["lr"])
-
-    def end_step(self) -> None:
-        """Move on to the next step."""
-        with warnings.catch_warnings():
-            # The first step is left out if float16 overflows, which the host does not know yet.
-            warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
-            self._of_steps.step()
+    def rate(self, step: int, used: float = 0.0) -> float:
+        """The learning rate of a step, counted from 0, where the part `used` of the run's time is over."""
+        warm = min(1.0, (step + 1) / (self.warmup_steps + 1))
+        if self.kind == "step":
+            return self.lr * warm * self.factor ** (step // self.steps_per_epoch // self.step_epochs)
+        if self.kind == "plateau":
+            return self.lr * warm * self.factor**self.n_reductions
+        if self.kind == "cosine":
+            done = min(1.0, max(step / max(self.n_steps, 1), used))
+            return self.lr * warm * 0.5 * (1 + math.cos(math.pi * done))
+        return self.lr * warm
 
     def end_epoch(self, metric: float) -> None:
         """Take note of a validation (larger is better)."""
-        if self._of_epochs is not None:
-            self._of_epochs.step(metric)
+        if metric > self.best:
+            self.best, self.n_bad_epochs = metric, 0
+            return
+        self.n_bad_epochs += 1
+        if self.n_bad_epochs > self.patience:
+            self.n_reductions, self.n_bad_epochs = self.n_reductions + 1, 0
 
-    def state_dict(self) -> dict[str, Any]:
-        """The memory of all schedulers; the rate itself is in the state of the optimiser."""
-        return {
-            "of_steps": self._of_steps.state_dict(),
-            "of_epochs": self._of_epochs.state_dict() if self._of_epochs else None,
-        }
+    def state_dict(self) -> dict[str, float]:
+        """The plateau's memory."""
+        return {"n_reductions": self.n_reductions, "best": self.best, "n_bad_epochs": self.n_bad_epochs}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, float]) -> None:
         """Go on where another schedule stopped."""
-        self._of_steps.load_state_dict(state["of_steps"])
-        if self._of_epochs is not None:
-            self._of_epochs.load_state_dict(state["of_epochs"])
+        self.n_reductions = int(state["n_reductions"])
+        self.best = state["best"]
+        self.n_bad_epochs = int(state["n_bad_epochs"])

@@ -52,16 +52,19 @@ class OptimiserStep:
     def __post_init__(self) -> None:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.is_scaled)
 
-    def __call__(self, window: list[Batch], generator: torch.Generator) -> Tensor:
+    def __call__(self, window: list[Batch], rate: float, generator: torch.Generator) -> Tensor:
         """Make the step; with float16 it is left out where the gradient overflows.
 
         Args:
             window: Batches on the device.
+            rate: The learning rate.
             generator: Of random negatives.
 
         Returns:
             On the device: each batch's share of the loss, then the norm of the gradient.
         """
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
         counts = [self.objective.count(batch) for batch in window]
         n_counted = self._sum_over_processes(torch.stack(counts).sum()).clamp(min=1)
         shares = []
@@ -86,10 +89,3 @@ class OptimiserStep:
             return value
         total: Any = self.fabric.all_reduce(value, reduce_op="sum")
         return total  # type: ignore[no-any-return]
-
-
-def make_optimizer(network: nn.Module, lr: float, weight_decay: float) -> Optimizer:
-    """Adam; on a GPU in one kernel, which needs not ask the host whether a gradient has overflowed."""
-    parameters = list(network.parameters())
-    is_fused = bool(parameters) and parameters[0].device.type == "cuda"
-    return torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay, fused=is_fused or None)
