@@ -20,8 +20,8 @@ if __name__ == "__main__":
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 

@@ -64,9 +64,10 @@ def find_mass(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
         return np.maximum(raw["mass"].astype(np.float64), 0.0)
     code = np.abs(raw["pid"])
     codes = np.sort(pd.unique(code))
-    known = np.array([mass_of(int(each)) for each in codes], dtype=np.float64)  # None becomes NaN
-    mass = known[np.searchsorted(codes, code)]
-    return np.where(np.isnan(mass), np.where(raw["charge"] != 0, mass_of(_PION), 0.0), mass)
+    # Unknown masses become NaN.
+    masses = np.array([mass_of(int(each)) for each in (*codes, _PION)], dtype=np.float64)
+    mass, pion = masses[np.searchsorted(codes, code)], masses[-1]
+    return np.where(np.isnan(mass), np.where(raw["charge"] != 0, pion, 0.0), mass)
 
 
 def find_rapidity(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
