@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import deque
+from copy import deepcopy
 from typing import Any, Literal, cast
 from unittest.mock import patch
 
@@ -21,7 +22,6 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -115,7 +115,8 @@ def _count(task: str, precision: Precision) -> dict[str, Any]:
 
 def _make_training(task: str, precision: Precision, device: torch.device) -> Training:
     """A training that has begun, without the folder and the dataset, which a step does not touch."""
-    config = load_config(f"{task}-demo", [f"precision={precision}", "optimizer.clip_norm=1"])
+    changes = {"precision": precision, "optimizer.clip_norm": 1, "ema_decay": 0.9}
+    config = load_config(f"{task}-demo", changes)
     fabric = Fabric(accelerator="cpu", devices=1)
     training = Training(fabric, config, cast(Any, None), cast(Any, None), Silent(), 1)
     is_pairs = task == "tracking"
@@ -132,8 +133,7 @@ def _make_training(task: str, precision: Precision, device: torch.device) -> Tra
         training.make_step = OptimiserStep(
             fabric, model, network, optimizer, objective, device, is_scaled=is_scaled, clip_norm=1.0
         )
-    schedule = Schedule(1e-3, "constant", 1, 1)
-    average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+    schedule, average = Schedule(1e-3, "constant", 1, 1), deepcopy(network)
     training.state = RunState(
         config,
         cast(Any, None),

@@ -10,6 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from hepdata.errors import InputError, JobError
 from hepdata.loader.batch import Batch
@@ -78,8 +79,8 @@ class Training:
             checkpoint_activations(network)
         compiled: Any = torch.compile(network, dynamic=True) if config.compile else network
         self.model = self.fabric.setup_module(InPrecision(compiled, config.precision))
-        average = _start_average(network, config.ema_decay) if config.ema_decay else None
-        self.validated = InPrecision(average.module if average else network, config.precision)
+        average = deepcopy(network) if config.ema_decay else None
+        self.validated = InPrecision(average or network, config.precision)
         settings = config.optimizer
         optimizer = make_optimizer(network, settings)
         self.make_step = OptimiserStep(
@@ -210,7 +211,9 @@ class Training:
         rate = self.state.schedule.rate(where.step, self._used)
         figures = self.make_step(window, rate, self._seed_step())
         if self.state.average is not None:
-            self.state.average.update_parameters(self.state.network)
+            # torch's AveragedModel does the same, but its counter makes the host wait for the device.
+            update: Any = get_ema_multi_avg_fn(self.config.ema_decay)  # type: ignore[no-untyped-call]
+            update(list(self.state.average.parameters()), list(self.state.network.parameters()), 0)
         where.step += 1
         # Filled in on the device: the host would wait for a copy.
         told = interrupt.number, self._is_due(), self._measure_used()
@@ -354,11 +357,6 @@ class Training:
         return (
             patience is not None and where.epoch - where.best_epoch >= patience * self.config.validate_every
         )
-
-
-def _start_average(network: Network, decay: float) -> AveragedModel:
-    """An exponential moving average of the weights."""
-    return AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
 
 
 def _make_schedule(config: TrainConfig, steps_per_epoch: int) -> Schedule:

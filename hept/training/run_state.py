@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.optim.swa_utils import AveragedModel
 
 from hepdata.errors import InputError
 from hept.model.weights import ModelCard, save_weights
@@ -60,7 +59,7 @@ class RunState:
     optimizer: Optimizer
     scaler: torch.amp.GradScaler
     schedule: Schedule
-    average: AveragedModel | None
+    average: nn.Module | None
     position: Position = field(default_factory=Position)
 
     def restore(self) -> list[InputError]:
@@ -90,7 +89,7 @@ class RunState:
         """
         where = self.position
         where.saved_step = where.step
-        weights = (self.average.module if self.average else self.network).state_dict()
+        weights = (self.average or self.network).state_dict()
         card = ModelCard(
             config=self.config.model_dump(),
             objective=self.data.target.objective,

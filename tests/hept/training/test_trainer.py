@@ -246,7 +246,7 @@ def test_saved_weights_are_those_of_the_average(tracking_dataset, small_config, 
     saved = load_file(result.run / LAST)
     name = "body.encoder.0.weight"
     assert not torch.equal(saved[name], state["network"][name])
-    assert torch.equal(saved[name], state["average"][f"module.{name}"])
+    assert torch.equal(saved[name], state["average"][name])
 
 
 def test_activation_checkpointing_changes_memory_not_losses(tracking_dataset, small_config, tmp_path):
