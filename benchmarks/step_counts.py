@@ -40,9 +40,10 @@ from hept.objectives.objective import make_objective
 from hept.settings.config import load_config
 from hept.training.interrupt import Interrupt
 from hept.training.loop import Training
+from hept.training.optimizers import make_optimizer
 from hept.training.run_state import RunState
 from hept.training.schedule import Schedule
-from hept.training.step import OptimiserStep, make_optimizer
+from hept.training.step import OptimiserStep
 
 N_POINTS, N_BATCHES = 1000, 2
 PRECISIONS: tuple[Precision, ...] = ("32-true", "bf16-mixed", "16-mixed")
@@ -126,7 +127,7 @@ def _make_training(task: str, precision: Precision, device: torch.device) -> Tra
         network = HEPT(5, 2, 12 if is_pairs else 1, head=head, n_classes=n_classes, periods={1: 6.28})
     objective = make_objective(SCHEMAS[task].target, config.loss, only_metric=True)
     model = fabric.setup_module(InPrecision(network, precision), move_to_device=False)
-    optimizer = make_optimizer(network, 1e-3, 0.0)
+    optimizer = make_optimizer(network, config.optimizer)
     is_scaled = precision == "16-mixed"
     # The scaler looks for a GPU.
     with patch.object(torch.cuda, "is_available", lambda: True):
@@ -145,6 +146,7 @@ def _make_training(task: str, precision: Precision, device: torch.device) -> Tra
         average,
     )
     training._queued, training._saved_at = deque(), 0.0
+    training._begun = training._minutes_before = training._used = 0.0
     return training
 
 
