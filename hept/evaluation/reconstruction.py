@@ -8,12 +8,10 @@ import numpy as np
 from torch import Tensor
 
 from hepdata.loader.batch import Batch
-from hepdata.schema import Target
+from hepdata.schema import SCORED_PT, Target
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.truth import list_truth
 from hept.metrics.tracks import Rates, TrackMatch, match_tracks, trackml_score
-
-PT_MIN = 0.9
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Reconstruction:
 
     def summary(self) -> dict[str, float]:
         """One number each: efficiencies for particles above 0.9 GeV, rates over all tracks."""
-        return self.rates.summary(PT_MIN) | {"trackml_score": self.score}
+        return self.rates.summary(SCORED_PT) | {"trackml_score": self.score}
 
 
 @dataclass

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress, Silent
-from hepdata.schema import Target
+from hepdata.schema import SCORED_PT, Target
 from hepdata.storage.atomic import write_atomically
 from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.inference import Answer, run_model
@@ -27,7 +27,6 @@ FILE = "clustering.json"
 STEPS = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 MIN_POINTS = (2, 3)
 SMALLEST_TRACKS = (2, 3, 4)
-PT_MIN = 0.9
 
 # Embeddings of a cloud (N, D), and what its particles are.
 _Cloud = tuple[NDArray[np.float64], Truth]
@@ -92,7 +91,7 @@ def try_clusterings(
 
 def _try(candidate: Clustering, clouds: Iterable[_Cloud]) -> Trial:
     rates = Rates(tuple(match_tracks(cluster(x, **asdict(candidate)), *truth) for x, truth in clouds))
-    summary = rates.summary(PT_MIN)
+    summary = rates.summary(SCORED_PT)
     return Trial(candidate, summary["efficiency_double_majority"], summary)
 
 
@@ -100,7 +99,7 @@ def _typical_distance(clouds: Iterable[_Cloud]) -> float:
     """The median distance of a hit above 0.9 GeV to the nearest hit of its particle."""
     nearest: list[float] = []
     for embeddings, (particle, pt, _, counts) in clouds:
-        for label in np.unique(particle[counts & (pt > PT_MIN)]):
+        for label in np.unique(particle[counts & (pt > SCORED_PT)]):
             hits = embeddings[particle == label]
             distance = np.linalg.norm(hits[:, None] - hits, axis=2)
             np.fill_diagonal(distance, np.inf)

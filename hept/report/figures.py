@@ -23,7 +23,7 @@ from hepdata.pictures.canvas import (
     share_view,
 )
 from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
-from hepdata.schema import Target
+from hepdata.schema import SCORED_PT, Target
 from hept.evaluation.clustering import Clustering, cluster
 from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.classification import Classification
@@ -66,7 +66,7 @@ def draw_efficiencies(rates: Rates) -> Figure:
     figure, panels = new_figure_with_counts(2)
     for (panel, counts), variable, edges, pt_min, label in (
         (panels[0], "pt", PT_EDGES, 0.0, "pT [GeV]"),
-        (panels[1], "eta", ETA_EDGES, 0.9, "η"),
+        (panels[1], "eta", ETA_EDGES, SCORED_PT, "η"),
     ):
         binned = rates.against(variable, edges, "double_majority", pt_min)  # type: ignore[arg-type]
         for (name, color), shift in zip(_RATE_COLORS.items(), (-0.15, 0.0, 0.15), strict=True):

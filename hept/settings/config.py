@@ -91,6 +91,13 @@ def check_config(content: object, *, where: object) -> TrainConfig:
                 expected="a known setting",
                 remedy=nearest_setting(key),
             ) from error
+        if first["type"] == "missing":
+            raise InputError(
+                where,
+                found=f"no {key}",
+                expected="settings that extend a preset, or name their task",
+                remedy="add a line such as 'extends: tracking-6k', or choose a preset of hept-train presets",
+            ) from error
         if first["type"] == "model_type":
             below = [name for name in list_keys() if name.startswith(f"{key}.")]
             raise InputError(
@@ -123,7 +130,7 @@ def _read(preset: str, extended_by: tuple[Path, ...] = ()) -> dict[str, object]:
         raise InputError(
             path,
             found="a file that extends itself" if len(extended_by) == 1 else "files that extend each other",
-            expected="`extends` with another preset",
+            expected="'extends' with another preset",
             remedy="remove the key, or name a preset of hept-train presets",
         )
     content = _read_file(path)
