@@ -5,11 +5,14 @@ Training and its results:
     plan_memory                 the memory that training needs on a GPU
     open_run, Run               a run that was trained before
     evaluate, write_report      figures of merit, and a page with pictures
+    view                        events with the model's answers on an interactive page
     tune_clustering, predict    tracks from embeddings; predictions for every point, as Parquet
     score_tracks                the tracks of any tracker against the truth
     clean                       weights and scaled momenta for a raw Delphes file
     export_model                one file (ONNX, torch.export) that runs without this package
     package_model               a folder for a model hub
+    tune                        search settings on the validation split
+    compare_runs, index_runs    pages that compare and list trained runs
     compare                     every system of the paper on one dataset
     doctor                      whether this machine computes right, and how fast
 
@@ -48,13 +51,17 @@ if TYPE_CHECKING:
     from hept.attention.definition import HEPTAttention
     from hept.commands import (
         clean,
+        compare_runs,
         doctor,
         evaluate,
         fit,
+        index_runs,
         plan_memory,
         predict,
         score_tracks,
+        tune,
         tune_clustering,
+        view,
         write_report,
     )
     from hept.export.export import export_model
@@ -80,12 +87,14 @@ __all__ = [
     "TrainedModel",
     "clean",
     "compare",
+    "compare_runs",
     "describe",
     "describe_presets",
     "doctor",
     "evaluate",
     "export_model",
     "fit",
+    "index_runs",
     "list_settings",
     "load_model",
     "load_published",
@@ -94,7 +103,9 @@ __all__ = [
     "plan_memory",
     "predict",
     "score_tracks",
+    "tune",
     "tune_clustering",
+    "view",
     "write_report",
 ]
 
@@ -106,12 +117,14 @@ _MODULES = {
     "TrainedModel": "hept.model.trained",
     "clean": "hept.commands",
     "compare": "hept.paper.comparison.compare",
+    "compare_runs": "hept.commands",
     "describe": "hept.model.cost",
     "describe_presets": "hept.settings.preset_choice",
     "doctor": "hept.commands",
     "evaluate": "hept.commands",
     "export_model": "hept.export.export",
     "fit": "hept.commands",
+    "index_runs": "hept.commands",
     "list_settings": "hept.settings.table",
     "load_model": "hept.model.weights",
     "load_published": "hept.model.published_weights",
@@ -120,7 +133,9 @@ _MODULES = {
     "plan_memory": "hept.commands",
     "predict": "hept.commands",
     "score_tracks": "hept.commands",
+    "tune": "hept.commands",
     "tune_clustering": "hept.commands",
+    "view": "hept.commands",
     "write_report": "hept.commands",
 }
 
@@ -133,4 +148,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return [*__all__, "__doc__", "__version__"]

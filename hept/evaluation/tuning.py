@@ -19,7 +19,7 @@ from scipy.optimize import nnls
 from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress, Silent
-from hepdata.schema import Target
+from hepdata.schema import SCORED_PT, Target
 from hepdata.storage.atomic import write_atomically
 from hept.evaluation.inference import Answer, run_model
 from hept.evaluation.truth import list_truth, read_columns
@@ -39,7 +39,6 @@ STEPS = (0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 CUTS = (3.0, 4.0, 5.0, 6.0, 8.0)
 MIN_POINTS = (2, 3)
 SMALLEST_TRACKS = (2, 3, 4)
-PT_MIN = 0.9
 # Hits to try on: more would change the choice little, and take long.
 MAX_HITS = 60_000
 
@@ -185,7 +184,7 @@ def _typical_distance(clouds: Iterable[_Cloud]) -> float:
     nearest: list[float] = []
     for cloud in clouds:
         truth = cloud.truth
-        for label in np.unique(truth.particle[truth.can_be_found & (truth.properties["pt"] > PT_MIN)]):
+        for label in np.unique(truth.particle[truth.can_be_found & (truth.properties["pt"] > SCORED_PT)]):
             hits = cloud.embeddings[truth.particle == label]
             distance = np.linalg.norm(hits[:, None] - hits, axis=2)
             np.fill_diagonal(distance, np.inf)

@@ -36,7 +36,7 @@ DEFINITIONS: dict[str, str] = {
     "fake_rate": "Of all tracks of at least three hits, those that match no particle by double majority.",
     "fake_rate_target": "The same among tracks whose majority particle is a target (above 0.9 GeV).",
     "fake_rate_impure": "Of all tracks, those of which less than 75 % of the hits are of one particle.",
-    "duplicate_rate": "Of all tracks, those with most hits from a particle of which another track has more.",
+    "duplicate_rate": "Of all tracks, those mostly from a particle of which another track has more hits.",
     "hit_purity": "Of the hits of tracks that match, the part from their particle.",
     "hit_efficiency": "Of the hits of found targets, the part in their track; mean over targets.",
     "trackml_score": "Weight of hits in tracks of double majority with their particle, of all weight; the "
