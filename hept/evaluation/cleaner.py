@@ -1,7 +1,7 @@
 """Clean raw Delphes events: a ROOT file enters, scores, weights and scaled momenta of its particles leave.
 
-Every particle of the source has an entry, in the order of the source: `score` (NaN outside the model's
-acceptance), `weight`, and `px`, `py`, `pz`, `e` of the scaled four-momentum in GeV.
+Every particle of the source has an entry, in the order of the source: `score` of the model (NaN outside its
+acceptance), `weight`, which is the calibrated score for neutral particles in the scope, and `px`, `py`, `pz`, `e` of the scaled four-momentum in GeV.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
@@ -100,9 +101,10 @@ def clean(
 def _weigh(trained: TrainedModel, cloud: PointCloud) -> dict[str, NDArray[np.float32]]:
     """Columns of one event, in the order of the source."""
     c = cloud.columns
-    score = trained(cloud).reshape(-1).double().sigmoid().cpu().numpy()
+    logits = trained(cloud).reshape(-1).double().cpu().numpy()
+    score, calibrated = expit(logits), trained.calibration(logits, c["pt"])
     vertex = c["vertex"] > 0 if "vertex" in c else np.ones(len(score), dtype=bool)
-    weight = np.where(c["charge"] != 0, vertex, np.where(c["is_scored"], score, 0.0))
+    weight = np.where(c["charge"] != 0, vertex, np.where(c["is_scored"], calibrated, 0.0))
     values = {
         "score": score,
         "weight": weight,

@@ -112,6 +112,8 @@ def assess(
     """
     target = find_target(dataset)
     scores = SplitScores(make_objective(target, trained.config.loss, only_metric=only_metric))
+    if isinstance(scores.scores, ClassificationScores):
+        scores.scores.calibration = trained.calibration
     tracks = TrackFinder(target, clustering) if trained.is_embedding and clustering else None
     pairs = PairCurve(target, n_clouds_in_curve) if trained.is_embedding and n_clouds_in_curve else None
     events = _FirstEvents(n_events)
@@ -136,11 +138,15 @@ def score_split(
     device: torch.device | None = None,
     progress: Progress | None = None,
 ) -> dict[str, float]:
-    """Loss and metrics over a loader's clouds, in evaluation mode; see `run_network`."""
+    """Loss and metrics over a loader's clouds, in evaluation mode; see `run_network`.
+
+    Where the model classifies, also the map from its logits to calibrated probabilities.
+    """
     scores = SplitScores(objective)
     answers = run_network(network, loader, precision=precision, device=device, progress=progress)
     take_in(answers, [scores])
-    return scores.result()
+    calibration = scores.scores.calibrate() if isinstance(scores.scores, ClassificationScores) else {}
+    return scores.result() | calibration
 
 
 @dataclass

@@ -11,6 +11,7 @@ The truth is the leading collision alone, within |η| < 5. Its particles are sca
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,7 @@ class Cleaning:
     particles: list[dict[str, NDArray[Any]]] = field(default_factory=list)
     n_collisions: list[float] = field(default_factory=list)
     has_jets: bool = True
+    weights: tuple[str, ...] = WEIGHTS
 
     def add(self, columns: dict[str, NDArray[Any]], probability: NDArray[np.floating]) -> None:
         """Take in one event.
@@ -60,14 +62,14 @@ class Cleaning:
             probability: (N,) the model's weight.
         """
         c = {name: values[np.abs(columns["eta"]) < MAX_ETA] for name, values in columns.items()}
-        weights = weigh_all(c, probability[np.abs(columns["eta"]) < MAX_ETA])
+        weights = weigh_all(c, probability[np.abs(columns["eta"]) < MAX_ETA], self.weights)
         is_leading, is_scored = c["is_leading"].astype(bool), c["is_scored"].astype(bool)
         n_collisions = count_collisions(c["eta"], c["charge"], is_leading)
         self.n_collisions.append(n_collisions)
         kept: dict[str, NDArray[Any]] = {
             name: c[name][is_scored] for name in ("pt", "eta", "pid_class") if name in c
         }
-        kept |= {"model": weights["model"][is_scored], "puppi": weights["puppi"][is_scored]}
+        kept |= {name: weights[name][is_scored] for name in ("model", "puppi") if name in weights}
         self.particles.append(kept | {"is_leading": is_leading[is_scored]})
         truth = find_fraction(c)
         self.true_met.append(missing_pt(c["px"], c["py"], truth))
@@ -134,20 +136,20 @@ def find_fraction(columns: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
 
 
 def weigh_all(
-    columns: dict[str, NDArray[Any]], probability: NDArray[np.floating]
+    columns: dict[str, NDArray[Any]], probability: NDArray[np.floating], names: Sequence[str] = WEIGHTS
 ) -> dict[str, NDArray[np.float64]]:
-    """(N,) each of `WEIGHTS` for one event."""
+    """(N,) each of the weights for one event."""
     c = columns
     is_charged, is_leading, is_scored = c["charge"] != 0, c["is_leading"].astype(bool), c["is_scored"]
     vertex = (is_charged & is_leading).astype(np.float64)
-    puppi = weigh_puppi(c["eta"], c["phi"], c["pt"], c["charge"], is_leading)
-    return {
-        "truth": np.where(is_charged, vertex, np.where(is_scored, find_fraction(c), 0.0)),
-        "model": np.where(is_charged, vertex, np.where(is_scored, probability, 0.0)),
-        "puppi": puppi,
-        "chs": np.where(is_charged, vertex, 1.0),
-        "none": np.ones(len(is_charged)),
+    rules: dict[str, Callable[[], NDArray[np.float64]]] = {
+        "truth": lambda: np.where(is_charged, vertex, np.where(is_scored, find_fraction(c), 0.0)),
+        "model": lambda: np.where(is_charged, vertex, np.where(is_scored, probability, 0.0)),
+        "puppi": lambda: weigh_puppi(c["eta"], c["phi"], c["pt"], c["charge"], is_leading),
+        "chs": lambda: np.where(is_charged, vertex, 1.0),
+        "none": lambda: np.ones(len(is_charged)),
     }
+    return {name: rules[name]() for name in names}
 
 
 def tabulate_weights(numbers: dict[str, float]) -> list[tuple[str, *tuple[float, ...]]]:
