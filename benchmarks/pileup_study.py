@@ -25,7 +25,7 @@ import hepdata
 import hept
 from hept.evaluation.inference import run_model
 from hept.metrics.classification import classify
-from hept.metrics.cleaning import Cleaning
+from hept.metrics.cleaning import MAX_ETA, Cleaning
 from hept.metrics.missing_pt import resolution
 from hept.model.weights import load_model
 
@@ -72,7 +72,7 @@ class Study:
     Attributes:
         baselines: Weights that need no model, of `hept.metrics.cleaning.WEIGHTS`.
         accounts: One for each weight, over the same events in the same order.
-        minutes: Of training, for each system, summed over folds.
+        minutes: Of processor time in training, for each system, summed over folds.
     """
 
     def __init__(self, baselines: Sequence[str]) -> None:
@@ -105,7 +105,7 @@ class Study:
             found[name] = {
                 "events": len(events),
                 "jets": account.jets[weight, 0.4].result()["n_true"],
-                "minutes of training": round(self.minutes.get(name, 0.0), 1),
+                "processor minutes of training": round(self.minutes.get(name, 0.0), 1),
                 "figures": {key: float(figure(account, events)) for key, figure in FIGURES.items()},
                 "to PUPPI": self._compare(account),
             }
@@ -196,11 +196,9 @@ def run_study(arguments: argparse.Namespace, folder: Path) -> dict[str, Study]:
         for name in arguments.systems:
             preset, settings = SYSTEMS[name]
             changes = settings | {"max_minutes": None, "epochs": arguments.epochs, "seed": arguments.seed}
-            begun = time.perf_counter()
-            run = hept.fit(
-                data, folder / f"{name}-{fold}", preset=preset, settings=changes, threads=1
-            )
-            seconds = time.perf_counter() - begun
+            begun = time.process_time()
+            run = hept.fit(data, folder / f"{name}-{fold}", preset=preset, settings=changes, threads=1)
+            seconds = time.process_time() - begun
             studies["test"].add_model(name, run, data, seconds)
             for file, other in further.items():
                 studies[file].add_model(name, run, other, seconds)
@@ -219,6 +217,7 @@ def _build(
         max_events=n_events,
         scored_pt=arguments.scored_pt,
         branches=arguments.branches,
+        max_eta=MAX_ETA,
         split=rule,
         workers=1,
     )
@@ -234,6 +233,7 @@ def main() -> None:
     parser.add_argument("--run-folds", type=int, nargs="*", help="only these")
     parser.add_argument("--parts", type=int, nargs=3, metavar=("TRAIN", "VALID", "TEST"), help="no folds")
     parser.add_argument("--apply", nargs="*", default=[], metavar="FILE", help="also test on these")
+    parser.add_argument("--work", type=Path, help="keep datasets and runs in this new folder")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--scored-pt", type=float)
@@ -242,7 +242,7 @@ def main() -> None:
     parser.add_argument("--baselines", nargs="+", default=["truth", PUPPI, "chs", "none"])
     arguments = parser.parse_args()
     with TemporaryDirectory() as folder:
-        studies = run_study(arguments, Path(folder))
+        studies = run_study(arguments, arguments.work or Path(folder))
     for file, study in studies.items():
         print(file)
         for name, found in study.result().items():

@@ -1,7 +1,8 @@
 """Clean raw Delphes events: a ROOT file enters, scores, weights and scaled momenta of its particles leave.
 
 Every particle of the source has an entry, in the order of the source: `score` of the model (NaN outside its
-acceptance), `weight`, which is the calibrated score for neutral particles in the scope, and `px`, `py`, `pz`, `e` of the scaled four-momentum in GeV.
+acceptance), `weight`, which is the calibrated score for neutral particles in the scope, and `px`, `py`, `pz`,
+`e` of the scaled four-momentum in GeV.
 """
 
 from __future__ import annotations

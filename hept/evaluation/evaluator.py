@@ -33,8 +33,7 @@ class Assessment:
     Attributes:
         metrics: Figures of merit by name.
         tracks: Tracks that were found; None without a clustering.
-        curves: Precision against recall: "model", and "PUPPI" beside pileup mitigation. Where the model
-            classifies, its area is `metrics["auc"]`.
+        curves: Precision against recall of the "model". Where it classifies, the area is `metrics["auc"]`.
         events: The first clouds with their outputs, on the host.
         cleaning: Jets, missing pT and particles of pileup mitigation; None for other tasks.
     """
@@ -189,10 +188,7 @@ def _list_curves(scores: Scores) -> dict[str, Classification]:
     """The curves behind the areas among the figures of merit."""
     if not isinstance(scores, ClassificationScores):
         return {}
-    curves = {"model": scores.pooled()}
-    if (cleaning := _find_cleaning(scores)) is not None:
-        curves["PUPPI"] = cleaning.baseline()
-    return curves
+    return {"model": scores.pooled()}
 
 
 def _find_cleaning(scores: Scores) -> Cleaning | None:

@@ -1,5 +1,4 @@
-"""Whether probabilities mean what they say, and how to make them: scores and labels enter, a curve and its
-error, or a map from scores to probabilities, leave.
+"""Whether probabilities mean what they say, and maps of scores to those that do.
 
 Axes: N points, B bins.
 """
@@ -82,6 +81,9 @@ class ScoreMap:
         return np.asarray(expit(values if pt is None else values + self.pt_slope * _log_pt(pt)))
 
 
+UNCHANGED = ScoreMap()
+
+
 def fit_score_map(
     logits: NDArray[np.floating], fraction: NDArray[np.floating], pt: NDArray[np.floating] | None = None
 ) -> ScoreMap:
@@ -104,7 +106,7 @@ def fit_score_map(
         return float(value), inputs.T @ (expit(z) - target) + change
 
     found = minimize(loss, unchanged, jac=True, method="BFGS").x
-    return ScoreMap(*(float(value) for value in found)) if found[0] > 0 else ScoreMap()
+    return ScoreMap(*(float(value) for value in found)) if found[0] > 0 else UNCHANGED
 
 
 def _log_pt(pt: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -69,7 +69,7 @@ class Cleaning:
         kept: dict[str, NDArray[Any]] = {
             name: c[name][is_scored] for name in ("pt", "eta", "pid_class") if name in c
         }
-        kept |= {name: weights[name][is_scored] for name in ("model", "puppi") if name in weights}
+        kept |= {name: weight[is_scored] for name, weight in weights.items()}
         self.particles.append(kept | {"is_leading": is_leading[is_scored]})
         truth = find_fraction(c)
         self.true_met.append(missing_pt(c["px"], c["py"], truth))
@@ -83,12 +83,12 @@ class Cleaning:
                     self.jets[name, radius].add(true, found, n_collisions)
 
     def pooled(self, name: str) -> NDArray[Any]:
-        """A column of the scored particles of all events: pt, eta, pid_class, model, puppi or is_leading."""
+        """A column of the scored particles of all events: pt, eta, pid_class, is_leading, or a weight."""
         return np.concatenate([event[name] for event in self.particles])
 
-    def baseline(self) -> Classification:
-        """Curves and areas of PUPPI's weight over the scored particles of all events."""
-        return classify(self.pooled("puppi"), self.pooled("is_leading"), threshold=0.5)
+    def classify(self, name: str) -> Classification:
+        """Curves and areas of a weight over the scored particles of all events within |η| < 5."""
+        return classify(self.pooled(name), self.pooled("is_leading"), threshold=0.5)
 
     def calibration(self, name: str = "model") -> Calibration:
         """How far the weight of the scored particles is a probability."""
@@ -101,18 +101,16 @@ class Cleaning:
 
     def result(self) -> dict[str, float]:
         """Figures by name and weight; missing pT in GeV, jets relative, masses in GeV."""
-        pooled = self.baseline()
-        numbers = {
-            "auc_puppi": pooled.auc,
-            "roc_auc_puppi": pooled.roc_auc,
-            "calibration_error_model": self.calibration().error,
-            "calibration_error_puppi": self.calibration("puppi").error,
-        }
-        for name in WEIGHTS:
+        numbers: dict[str, float] = {}
+        for name in self.weights:
+            curves = self.classify(name)
+            numbers[f"auc_{name}"], numbers[f"roc_auc_{name}"] = curves.auc, curves.roc_auc
+            numbers[f"calibration_error_{name}"] = self.calibration(name).error
+        for name in self.weights:
             numbers |= {f"met_{figure}_{name}": value for figure, value in self.missing_pt(name).items()}
         for radius in PT_MIN if self.has_jets else ():
             prefix = "jet" if radius == 0.4 else f"jet{round(10 * radius)}"
-            for name in WEIGHTS:
+            for name in self.weights:
                 figures = self.jets[name, radius].result()
                 numbers |= {f"{prefix}_{figure}_{name}": figures[figure] for figure in _JET_FIGURES}
             numbers[f"n_{prefix}s"] = figures["n_true"]

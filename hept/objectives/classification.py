@@ -18,7 +18,7 @@ from hepdata.schema import Target
 from hept.losses import focal_loss
 from hept.losses.missing_pt import missing_pt_loss
 from hept.metrics import Classification, classify
-from hept.metrics.calibration import ScoreMap, calibrate_curve, fit_score_map
+from hept.metrics.calibration import UNCHANGED, ScoreMap, calibrate_curve, fit_score_map
 from hept.metrics.figures import Figure, make_figures
 from hept.settings.fields import LossConfig
 
@@ -124,7 +124,7 @@ class ClassificationScores:
 
     target: Target
     figures: list[Figure] = field(default_factory=list)
-    calibration: ScoreMap = ScoreMap()
+    calibration: ScoreMap = UNCHANGED
     logits: list[NDArray[np.float64]] = field(default_factory=list)
     labels: list[NDArray[np.bool_]] = field(default_factory=list)
     _fractions: list[NDArray[np.float32]] = field(default_factory=list)
@@ -149,7 +149,7 @@ class ClassificationScores:
                 figure.add(columns, probability)
 
     def calibrate(self) -> dict[str, float]:
-        """The map from these logits to probabilities, as metrics of a validation: they are kept in weights."""
+        """Fit the map of logits to probabilities; as metrics, since weights keep those of a validation."""
         pts = np.concatenate(self._pts) if self._pts else None
         found = fit_score_map(np.concatenate(self.logits), np.concatenate(self._fractions), pts)
         return {f"{_MAP}{name}": value for name, value in asdict(found).items()}
@@ -174,7 +174,6 @@ class ClassificationScores:
         for figure in self.figures:
             found |= figure.result()
         return found
-
 
     def _calibration_error(self) -> float:
         pts = np.concatenate(self._pts) if self._pts else None
