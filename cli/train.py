@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "describe": (".train_describe", "Parameters and operations of a model."),
     "eval": (".train_eval", "Evaluate a trained model."),
     "predict": (".train_predict", "Embedding, score and track of every point."),
+    "view": (".train_view", "Events with a model's answers on an interactive page."),
     "tune-clustering": (".train_tune_clustering", "Choose how embeddings are clustered into tracks."),
     "export": (".train_export", "A model as one file (ONNX, torch.export) that runs without this package."),
     "package": (".train_package", "A folder for a model hub: weights, ONNX, model card, example."),

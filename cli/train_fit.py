@@ -75,6 +75,12 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
     help="Run folder to make.  [default: runs/DATASET-1, or the next number that is free]",
 )
 @click.option(
+    "--init",
+    type=click.Path(path_type=Path),
+    metavar="WEIGHTS",
+    help="Start from a trained model: a run or a weights file. Network and inputs are its own.",
+)
+@click.option(
     "--resume",
     type=click.Path(path_type=Path),
     metavar="RUN",
@@ -100,6 +106,7 @@ def command(
     model: str | None,
     settings: tuple[str, ...],
     out: Path | None,
+    init: Path | None,
     resume: Path | None,
     device: str,
     precision: Precision | None,
@@ -122,6 +129,7 @@ def command(
       hept-train fit tracking --preset tracking-6k --set model.n_tables=5 --out runs/b
       hept-train fit tracking --preset tracking-demo --model gravnet --out runs/c
       hept-train fit tracking --preset tracking-6k --set batch_points=120000 --plan
+      hept-train fit tracking --init runs/a --set optimizer.lr=1e-3 --out runs/d
       hept-train fit --resume runs/a
     """
     if dataset is None and resume is None:
@@ -147,6 +155,7 @@ def command(
         preset=preset,
         model=model,
         settings=settings,
+        init=init,
         resume=resume,
         device=device,
         precision=precision,

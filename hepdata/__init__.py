@@ -10,6 +10,7 @@ Datasets:
     open_dataset                         an existing one: `open_dataset("tracks")["train"][0]` is a cloud
     validate, convert, merge             check every byte, change the format, join
     export_padded, plot                  a padded HDF5 file, pictures
+    view                                 events on an interactive page
     publish                              a folder for Hugging Face, Zenodo or a web server, and its upload
 
 What they give:
@@ -22,7 +23,7 @@ Submodules, in the order in which data flows:
     schema      columns, inputs, targets        inputs      a model's inputs from names and settings
     storage     datasets on disk                pipeline    whole builds, in parallel
     loader      datasets to arrays and tensors  pictures    events and distributions drawn
-    publishing  datasets for other people
+    publishing  datasets for other people       viewer      events on an interactive page
     building, commands                          the functions above
     progress    listeners of long work          errors      one line: where, found, expected, remedy
 """
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         simulate_pileup,
         simulate_tracking,
         validate,
+        view,
     )
     from hepdata.loader.batch import Batch
     from hepdata.loader.dataset import Dataset, open_dataset
@@ -76,6 +78,7 @@ __all__ = [
     "simulate_pileup",
     "simulate_tracking",
     "validate",
+    "view",
 ]
 
 _MODULES = {
@@ -95,6 +98,7 @@ _MODULES = {
     "simulate_pileup": "hepdata.commands",
     "simulate_tracking": "hepdata.commands",
     "validate": "hepdata.commands",
+    "view": "hepdata.commands",
 }
 
 

@@ -5,6 +5,7 @@ Training and its results:
     plan_memory                 the memory that training needs on a GPU
     open_run, Run               a run that was trained before
     evaluate, write_report      figures of merit, and a page with pictures
+    view                        events with the model's answers on an interactive page
     tune_clustering, predict    tracks from embeddings; predictions for every point, as Parquet
     clean                       weights and scaled momenta for a raw Delphes file
     export_model                one file (ONNX, torch.export) that runs without this package
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         plan_memory,
         predict,
         tune_clustering,
+        view,
         write_report,
     )
     from hept.export.export import export_model
@@ -91,6 +93,7 @@ __all__ = [
     "plan_memory",
     "predict",
     "tune_clustering",
+    "view",
     "write_report",
 ]
 
@@ -116,6 +119,7 @@ _MODULES = {
     "plan_memory": "hept.commands",
     "predict": "hept.commands",
     "tune_clustering": "hept.commands",
+    "view": "hept.commands",
     "write_report": "hept.commands",
 }
 

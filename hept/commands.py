@@ -11,9 +11,11 @@ from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.progress import ProgressChoice, listen
 from hepdata.schema import SCORED_PT
+from hepdata.viewer.page import check_events
 from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split
 from hept.model.hub import fetch_weights, is_hub_address
+from hept.model.kept import find_kept
 from hept.runs.folder import find_weights
 from hept.runs.plan import plan_resume, plan_run, plan_settings
 from hept.runs.run import Run, no_such_run, open_run
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from hept.evaluation.clustering import Clustering, Method
     from hept.evaluation.predictor import Prediction
     from hept.evaluation.tuning import Trial
-    from hept.model.trained import ModelLike
+    from hept.model.trained import ModelLike, TrainedModel
     from hept.training.memory_plan import MemoryPlan
 
 PathLike = str | os.PathLike[str]
@@ -38,6 +40,7 @@ def fit(
     preset: str | None = None,
     model: str | None = None,
     settings: Settings = (),
+    init: ModelLike | None = None,
     resume: PathLike | None = None,
     device: str = "auto",
     precision: Precision | None = None,
@@ -54,6 +57,7 @@ def fit(
         preset: Name, or a .yaml file of your own; by task, cloud size and device where not given.
         model: Another system than HEPT, such as "gravnet"; the same as the setting `model.kind`.
         settings: Changes of the preset by dotted name: `{"epochs": 2, "model.n_tables": 5}`.
+        init: Start from the network, inputs and weights of a model: a run, a weights file, or a loaded model.
         resume: A run to go on with, from its last saved state.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; the same as the setting `precision`.
@@ -67,12 +71,13 @@ def fit(
         JobError: The loss diverged, or the run folder cannot be written.
     """
     check_device(device)
+    start: TrainedModel | None = None
     with listen(progress) as listener:
         if resume is not None:
-            if preset or settings or out or model or precision:
+            if preset or settings or out or model or precision or init:
                 raise InputError(
                     "`resume`",
-                    found="`preset`, `model`, `precision`, `settings` or `out` together with it",
+                    found="`preset`, `model`, `precision`, `settings`, `init` or `out` together with it",
                     expected="the settings of the run, which are in its folder",
                     remedy="leave them out, or begin a new run",
                 )
@@ -85,6 +90,10 @@ def fit(
                 remedy="give `dataset`, or `resume`",
             )
         else:
+            if init is not None:
+                from hept.model.weights import load_model
+
+                start = load_model(init)
             plan = plan_run(
                 dataset,
                 preset,
@@ -92,6 +101,7 @@ def fit(
                 None if out is None else Path(out),
                 device,
                 listener.announce,
+                start,
             )
         # Imported after all checks: torch takes seconds.
         from hept.training.trainer import fit as train
@@ -100,6 +110,7 @@ def fit(
             plan.config,
             plan.dataset,
             plan.run,
+            init=start,
             progress=listener,
             resume=resume is not None,
             device=device,
@@ -357,8 +368,7 @@ def write_report(
     """
     check_device(device)
     opened = open_inputs(run, dataset, split)
-    if split is None:
-        split = "test" if "test" in opened.splits and len(opened["test"]) else "valid"
+    split = split or choose_split(opened)
     from hept.devices.threads import choose_threads, use_threads
     from hept.report import write
 
@@ -373,6 +383,58 @@ def write_report(
             precision=precision,
             progress=listener,
         )
+
+
+def view(
+    run: ModelLike,
+    dataset: DatasetLike | None = None,
+    split: str | None = None,
+    out: PathLike | None = None,
+    *,
+    events: int = 5,
+    device: str = "auto",
+    precision: Precision | None = None,
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> Path:
+    """Write an interactive page of events with the truth beside the model's tracks or scores.
+
+    Args:
+        run: The run, a weights file, or a loaded model.
+        dataset: Location, or the opened dataset; that of the run where not given.
+        split: The test split where not given, or the validation split where that is empty.
+        out: The HTML file; "view.html" in the run folder where not given, else in the current folder.
+        events: How many clouds, from the first one on.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of the model's training where not given.
+        threads: On a CPU; by default as many as there are idle cores.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        The page.
+
+    Raises:
+        InputError: No weights, no dataset, the dataset does not fit, or `events` is less than 1.
+        JobError: The page cannot be written.
+    """
+    check_device(device)
+    check_events(events)
+    opened = open_inputs(run, dataset, split)
+    split = split or choose_split(opened)
+    from hept.devices.threads import choose_threads, use_threads
+    from hept.evaluation.clustering import Clustering
+    from hept.evaluation.inference import run_model
+    from hept.model.weights import load_model
+    from hept.report.view import FILE, write_view
+
+    trained = load_model(run).on(device, precision)
+    folder = _run_of(trained.source)
+    clustering = _find_clustering(trained.source) or Clustering()
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        answers = run_model(trained, opened, split, max_clouds=events, progress=listener)
+        title = f"{folder.resolve().name if folder else Path(trained.source).name}, {split}"
+        page = Path(out) if out else (folder or Path()) / FILE
+        return write_view(page, title, answers, trained, opened.schema, clustering)
 
 
 def doctor(
@@ -410,6 +472,11 @@ def _with_settings(settings: Settings, arguments: Mapping[str, str | None]) -> S
     return {**settings, **given}
 
 
+def choose_split(dataset: Dataset) -> str:
+    """The test split, or the validation split where that is missing or empty."""
+    return "test" if "test" in dataset.splits and len(dataset["test"]) else "valid"
+
+
 def open_inputs(model: ModelLike, dataset: DatasetLike | None, split: str | None) -> Dataset:
     """The dataset to apply a model to, where none is given that of the run; torch is not imported.
 
@@ -419,6 +486,7 @@ def open_inputs(model: ModelLike, dataset: DatasetLike | None, split: str | None
     path = Path(model) if isinstance(model, str | os.PathLike) else Path(model.source)
     if is_hub_address(path):
         path = fetch_weights(path)
+    path = find_kept(path) or path
     if not path.exists():
         raise no_such_run(path)
     opened = open_dataset(dataset) if dataset is not None else _dataset_of(path)

@@ -28,6 +28,8 @@ COMMANDS = {
     "export": hepdata.export_padded,
     "merge": hepdata.merge,
     "plot": hepdata.plot,
+    "view": hepdata.view,
+    "publish": hepdata.publish,
     "fit": hept.fit,
     "settings": hept.list_settings,
     "describe": hept.describe,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from urllib.parse import quote
 
 from matplotlib.figure import Figure
 
@@ -45,6 +46,13 @@ class Page:
     def add_code(self, text: str) -> None:
         """Text as it stands."""
         self._parts.append(f"<pre>{escape(text)}</pre>")
+
+    def add_links(self, links: Mapping[str, str]) -> None:
+        """A line of links: texts and the files that they lead to, next to the page."""
+        parts = [
+            f'<a href="{escape(quote(file), quote=True)}">{escape(text)}</a>' for text, file in links.items()
+        ]
+        self._parts.append(f"<p>{' · '.join(parts)}</p>")
 
     def add_figure(self, figure: Figure, caption: str) -> None:
         """A picture, inside the file."""

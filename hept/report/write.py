@@ -30,6 +30,8 @@ from hept.report.figures import (
 )
 from hept.report.page import Page
 from hept.report.results import Results, collect_results
+from hept.report.view import FILE as VIEW
+from hept.report.view import write_view
 from hept.runs.folder import RunFolder
 
 FILE = "report.html"
@@ -110,6 +112,11 @@ def _add_pictures(page: Page, results: Results, folder: RunFolder, dataset: Data
     if results.after.cleaning is not None:
         add_cleaning(page, results.after.cleaning)
     page.add_section("Events")
+    if results.after.events:
+        write_view(
+            folder.path / VIEW, page.title, results.after.events, trained, dataset.schema, results.clustering
+        )
+        page.add_links({"Look at these events in 3-D, with all their columns": VIEW})
     for answer in results.after.events:
         event = int(answer[1].event_id[0])
         figure = draw_event(results, answer, target)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hept.devices.choice import choose_device
 from hept.model.dataset_checks import check_training
@@ -16,6 +18,9 @@ from hept.runs.run import Run
 from hept.settings.config import Settings, load_config
 from hept.settings.fields import TrainConfig
 from hept.settings.preset_choice import choose_preset, find_published
+
+if TYPE_CHECKING:
+    from hept.model.trained import TrainedModel
 
 Announce = Callable[[str], None]
 
@@ -36,17 +41,25 @@ def plan_run(
     out: Path | None,
     device: str,
     announce: Announce,
+    init: TrainedModel | None = None,
 ) -> RunPlan:
     """Plan a new run; if preset or folder is not given, choose and announce it.
+
+    With `init`, network and inputs are those of that model.
 
     Raises:
         InputError: Settings, dataset or folder cannot be used.
     """
+
+    def configure(name: str) -> TrainConfig:
+        config = load_config(name, settings)
+        return config if init is None else _take_network(config, settings, init)
+
     if preset is not None:
-        load_config(preset, settings)
+        configure(preset)
     opened = open_dataset(dataset)
     # Any preset of the task can check settings and dataset; finding a GPU needs torch and comes later.
-    config = load_config(preset or _choose_preset(opened, has_gpu=False), settings)
+    config = configure(preset or _choose_preset(opened, has_gpu=False))
     check_training(config, opened)
     run = out or _choose_folder(opened.root.location)
     folder = RunFolder(run)
@@ -54,7 +67,7 @@ def plan_run(
         folder.check_unused()
     if preset is None:
         preset = _announce_preset(opened, announce, has_gpu=has_gpu(device))
-        config = load_config(preset, settings)
+        config = configure(preset)
     else:
         warn_of_published(preset, device, announce)
     if folder.is_begun(config, resume=False):
@@ -116,6 +129,32 @@ def count_points(dataset: Dataset) -> float:
     """Mean number of points in the clouds of a dataset."""
     statistics = dataset.manifest.statistics()
     return statistics.n_points / max(statistics.n_clouds, 1)
+
+
+def _take_network(config: TrainConfig, settings: Settings, init: TrainedModel) -> TrainConfig:
+    """The configuration with network and inputs of a trained model."""
+    keys = list(settings) if isinstance(settings, Mapping) else [text.partition("=")[0] for text in settings]
+    fixed = [key for key in keys if key.startswith("model.") or key in ("data.features", "data.coords")]
+    if fixed:
+        raise InputError(
+            f"setting {fixed[0]}",
+            found="a setting of the network together with `init`",
+            expected="the network and the inputs of the given weights",
+            remedy="leave it out, or train from the beginning",
+        )
+    if init.task != config.task:
+        raise InputError(
+            init.source,
+            found=f"weights for {init.task}",
+            expected=f"weights for {config.task}",
+            remedy="choose another preset, or other weights",
+        )
+    inputs = {
+        name: [asdict(replace(entry, standardise=False)) for entry in entries]
+        for name, entries in (("features", init.features), ("coords", init.coords))
+    }
+    model = init.config.model.model_copy(update={"backend": config.model.backend})
+    return config.model_copy(update={"model": model, "data": config.data.model_copy(update=inputs)})
 
 
 def _choose_preset(dataset: Dataset, *, has_gpu: bool) -> str:

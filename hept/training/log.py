@@ -40,7 +40,7 @@ class TrainingLog:
         self._points = 0
         self._epoch_begun = self._measured_from = clock()
         self._metric_note = ""
-        self._length = RunLength(0, 0)
+        self._length = RunLength(0)
         self._steps_seen = 0
 
     def start(self, length: RunLength, *, done: int) -> None:

@@ -34,6 +34,7 @@ class Position:
         loss_steps: Number of them.
         saved_step: Step of the last saved state.
         skipped: Steps that were left out, since float16 had overflowed.
+        minutes: Time trained, over all calls.
     """
 
     epoch: int = 0
@@ -45,6 +46,7 @@ class Position:
     loss_steps: int = 0
     saved_step: int = 0
     skipped: int = 0
+    minutes: float = 0.0
 
 
 @dataclass
