@@ -148,8 +148,8 @@ def _draw_leading(rng: np.random.Generator) -> _Draw:
     n_jets = int(rng.integers(4, 8))
     # Axes all around the beam, since momenta balance.
     axis_phi = rng.uniform(-np.pi, np.pi) + 2 * np.pi / n_jets * np.arange(n_jets)
-    axis_phi += rng.normal(0.0, 0.4, n_jets)
-    jets = _draw_jets(rng, np.zeros(n_jets, dtype=np.int64), axis_phi, _HARD_JET)
+    spread: Floats = rng.normal(0.0, 0.4, n_jets)
+    jets = _draw_jets(rng, np.zeros(n_jets, dtype=np.int64), axis_phi + spread, _HARD_JET)
     n_underlying = int(rng.poisson(_UNDERLYING_EVENT * rng.gamma(3.0, 1 / 3)))
     underlying = _draw_bulk(rng, np.zeros(n_underlying, dtype=np.int64))
     lepton = _Draw(

@@ -47,7 +47,7 @@ def clean(
     out: Path,
     *,
     branches: str = "auto",
-    scored_pt: float = SCORED_PT,
+    scored_pt: float | None = None,
     progress: Progress | None = None,
 ) -> Cleaned:
     """Write a pileup model's weights for every particle of a Delphes file.
@@ -60,7 +60,8 @@ def clean(
         source: Delphes file.
         out: ROOT or Parquet file to write.
         branches: See `hepdata.build_pileup`.
-        scored_pt: GeV; that of the dataset on which the model was trained.
+        scored_pt: GeV; where not given, that of the dataset on which the model was trained, or 0.9 if that is
+            less.
         progress: Listener.
 
     Raises:
@@ -74,6 +75,8 @@ def clean(
             expected="a pileup model for a Delphes file",
             remedy="give another model, or a dataset",
         )
+    if scored_pt is None:
+        scored_pt = min(SCORED_PT, trained.calibration.pt_min)
     config = PileupConfig(branches=branches, cuts=PileupCuts(scored_pt=scored_pt), is_labelled=False)
     events = PileupSource.open([source], config)
     if events.branches.is_labelled:

@@ -62,11 +62,18 @@ class ScoreMap:
 
     Platt scaling (Adv. Large Margin Classif. 1999) with a term for pT, fitted on the validation split. The
     defaults change nothing.
+
+    Attributes:
+        slope: Factor of the logit.
+        offset: Added.
+        pt_slope: Factor of ln pT, with pT in GeV.
+        pt_min: GeV, the softest point of the fit: the model was made for points from there on.
     """
 
     slope: float = 1.0
     offset: float = 0.0
     pt_slope: float = 0.0
+    pt_min: float = np.inf
 
     def __call__(
         self, logits: NDArray[np.floating], pt: NDArray[np.floating] | None = None
@@ -106,7 +113,10 @@ def fit_score_map(
         return float(value), inputs.T @ (expit(z) - target) + change
 
     found = minimize(loss, unchanged, jac=True, method="BFGS").x
-    return ScoreMap(*(float(value) for value in found)) if found[0] > 0 else UNCHANGED
+    slope, offset, pt_slope = (float(value) for value in (found if found[0] > 0 else unchanged))
+    return ScoreMap(
+        slope, offset, pt_slope, float(np.min(pt[known], initial=np.inf)) if pt is not None else np.inf
+    )
 
 
 def _log_pt(pt: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -152,7 +152,7 @@ class ClassificationScores:
         """Fit the map of logits to probabilities; as metrics, since weights keep those of a validation."""
         pts = np.concatenate(self._pts) if self._pts else None
         found = fit_score_map(np.concatenate(self.logits), np.concatenate(self._fractions), pts)
-        return {f"{_MAP}{name}": value for name, value in asdict(found).items()}
+        return {f"{_MAP}{name}": value for name, value in asdict(found).items() if np.isfinite(value)}
 
     def pooled(self) -> Classification:
         """Curves and areas over the points of all clouds."""
@@ -184,7 +184,7 @@ class ClassificationScores:
 def read_score_map(metrics: Mapping[str, float]) -> ScoreMap:
     """The map among the metrics of a validation; one that changes nothing where there is none."""
     names = [entry.name for entry in fields(ScoreMap)]
-    return ScoreMap(*(float(metrics[_MAP + name]) for name in names if _MAP + name in metrics))
+    return ScoreMap(**{name: float(metrics[_MAP + name]) for name in names if _MAP + name in metrics})
 
 
 def find_fraction(batch: Batch, target: Target) -> Tensor:

@@ -31,6 +31,9 @@ _JET_FIGURES = {
     "mass_resolution": "mass resolution [GeV]",
     "constituents": "constituents / true",
 }
+_EVENTS_PER_BIN = 20
+# What these weights reach is shown in full; the others may lie beyond the axes.
+_SHOWN = ("truth", "model", "puppi")
 _MET_FIGURES = {
     "parallel": "along [GeV]",
     "perpendicular": "across [GeV]",
@@ -56,7 +59,8 @@ def add_cleaning(page: Page, cleaning: Cleaning) -> None:
         page.add_figure(
             _draw_jets(cleaning, radius),
             f"Jets with R = {radius} and pT above {PT_MIN[radius]:g} GeV against pT and η of the jet and the "
-            "number of collisions; bars are one standard deviation, below are the jets of each bin.",
+            "number of collisions; bars are one standard deviation, below are the jets of each bin. "
+            "Of chs and none, some lie beyond the axes.",
         )
     page.add_figure(
         _draw_missing_pt(cleaning),
@@ -67,8 +71,9 @@ def add_cleaning(page: Page, cleaning: Cleaning) -> None:
 
 
 def _collision_edges(cleaning: Cleaning) -> NDArray[np.float64]:
-    """Quarters of the events by their number of collisions."""
-    edges = np.unique(np.quantile(cleaning.n_collisions, np.linspace(0, 1, 5)))
+    """Up to four bins of as many events each, and of at least 20."""
+    n_bins = min(max(len(cleaning.n_collisions) // _EVENTS_PER_BIN, 1), 4)
+    edges = np.unique(np.quantile(cleaning.n_collisions, np.linspace(0, 1, n_bins + 1)))
     edges[-1] += 1e-6
     return edges if len(edges) > 1 else np.array([edges[0] - 1, edges[0] + 1])
 
@@ -84,6 +89,8 @@ def _draw_jets(cleaning: Cleaning, radius: float) -> Figure:
             for panel, figure in zip(below, _JET_FIGURES, strict=False):
                 value, error = _with_error(bins, figure)
                 _draw_points(panel, at, value, error, name)
+                if name == _SHOWN[-1]:
+                    _fix_view(panel)
             below[-1].stairs([one["n_found"] for one in bins], edges, color=COLORS[name], linewidth=1)
         below[-1].stairs([one["n_true"] for one in bins], edges, color=INK, linestyle=":", label="true")
         below[-1].set_yscale("symlog", linthresh=1)
@@ -94,6 +101,12 @@ def _draw_jets(cleaning: Cleaning, radius: float) -> Figure:
             below[0].legend(frameon=False, fontsize=7)
             below[-1].legend(frameon=False, fontsize=7)
     return drawing
+
+
+def _fix_view(panel: Axes) -> None:
+    """Keep the view of what is drawn so far, with room above for some of the rest."""
+    low, high = panel.get_ylim()
+    panel.set_ylim(low, high + 0.5 * (high - low))
 
 
 def _with_error(bins: list[dict[str, float]], figure: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
