@@ -86,9 +86,8 @@ def test_the_scope_is_that_of_the_training(sample, tmp_path):
     data = hepdata.build_pileup(sample, tmp_path / "data", scored_pt=0.0, workers=1)
     fit(load_config("pileup-best", SMALL), data, tmp_path / "run")
     clean(load_model(tmp_path / "run"), str(sample), tmp_path / "cleaned.root")
-    weight = uproot.open(tmp_path / "cleaned.root:cleaned")["cleaned_weight"].array()
-    with uproot.open(sample) as source:
-        tree = source["Delphes"]
+    with uproot.open(tmp_path / "cleaned.root") as file, uproot.open(sample) as source:
+        weight, tree = file["cleaned"]["cleaned_weight"].array(), source["Delphes"]
         is_soft = (tree["PF.Charge"].array() == 0) & (tree["PF.PT"].array() < 0.9)
     assert ak.mean(weight[is_soft] > 0) > 0.9
 
