@@ -10,7 +10,7 @@ import click
 from hepdata.building import build_tracking
 from hepdata.pipeline.tracking_source import TRACKING_PRESETS
 
-from .build_options import build_options, report_build
+from .build_options import build_options, point_options, report_build
 
 
 @click.command("tracking", context_settings={"help_option_names": ["-h", "--help"]})
@@ -58,6 +58,12 @@ from .build_options import build_options, report_build
 )
 @click.option(
     "--unlabelled", is_flag=True, help="Ignore truth and particles, as in an event to be predicted."
+)
+@point_options
+@click.option(
+    "--relabel",
+    is_flag=True,
+    help="With --select: count n_hits, n_layers_hit and is_reconstructable among the kept points.",
 )
 @build_options
 def command(raw: Path, out: str, json_path: Path | None, **arguments: Any) -> None:

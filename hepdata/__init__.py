@@ -6,6 +6,7 @@ Raw events:
 
 Datasets:
     build_tracking, build_pileup         from raw events
+    build_table                          from any table of points
     import_pyg                           from published torch_geometric files
     open_dataset                         an existing one: `open_dataset("tracks")["train"][0]` is a cloud
     validate, convert, merge             check every byte, change the format, join
@@ -37,7 +38,7 @@ from hepdata.cloud import PairList, PointCloud
 from hepdata.errors import HeptError, InputError, JobError
 
 if TYPE_CHECKING:
-    from hepdata.building import build_pileup, build_tracking, import_pyg
+    from hepdata.building import build_pileup, build_table, build_tracking, import_pyg
     from hepdata.commands import (
         convert,
         export_padded,
@@ -66,6 +67,7 @@ __all__ = [
     "PointCloud",
     "Split",
     "build_pileup",
+    "build_table",
     "build_tracking",
     "convert",
     "export_padded",
@@ -86,6 +88,7 @@ _MODULES = {
     "Dataset": "hepdata.loader.dataset",
     "Split": "hepdata.loader.split",
     "build_pileup": "hepdata.building",
+    "build_table": "hepdata.building",
     "build_tracking": "hepdata.building",
     "convert": "hepdata.commands",
     "export_padded": "hepdata.commands",

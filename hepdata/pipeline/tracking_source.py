@@ -13,6 +13,7 @@ from typing import Literal, TypedDict
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.hit_clouds import CloudChoice
+from hepdata.features.plane import place_points
 from hepdata.features.sectors import Sectors
 from hepdata.features.tracking import make_clouds, trackml_schema
 from hepdata.pairs.paper_definition import pair_nearest_others, pair_same_particle
@@ -28,7 +29,7 @@ from hepdata.readers.trackml_files import (
     find_detectors,
     find_events,
 )
-from hepdata.schema import Schema
+from hepdata.schema import TRACKING, Schema
 from hepdata.storage.dataset.manifest import SourceFile
 
 PairDefinition = Literal["paper", "published", "none"]
@@ -138,16 +139,21 @@ class TrackingSource:
         return [add_pairs(cloud, self.config.pairs) for cloud in clouds]
 
 
-def add_pairs(cloud: PointCloud, choice: PairChoice) -> PointCloud:
-    """The same cloud with its pair lists, computed from the stored (float32) η and φ."""
-    if choice.definition == "none":
+def add_pairs(cloud: PointCloud, choice: PairChoice, schema: Schema = TRACKING) -> PointCloud:
+    """The same cloud with its pair lists, computed from stored coordinates and labels."""
+    if choice.definition == "none" or schema.target is None:
         return cloud
-    eta, phi, particle_id = cloud.columns["eta"], cloud.columns["phi"], cloud.columns["particle_id"]
+    plane = place_points(cloud.columns, schema.coordinates)
+    label = cloud.columns[schema.target.label]
     if choice.definition == "published":
-        positives, negatives = pair_published(eta, phi, particle_id, choice.n_negatives, choice.radius)
+        positives, negatives = pair_published(
+            plane.x, plane.y, label, choice.n_negatives, choice.radius * plane.scale
+        )
     else:
-        positives = pair_same_particle(particle_id)
-        negatives = pair_nearest_others(eta, phi, particle_id, choice.n_negatives)
+        positives = pair_same_particle(label)
+        negatives = pair_nearest_others(
+            plane.x, plane.y, label, choice.n_negatives, is_periodic=plane.is_periodic
+        )
     return replace(cloud, positives=positives, negatives=negatives)
 
 

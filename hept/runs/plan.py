@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hept.devices.choice import choose_device
-from hept.model.dataset_checks import check_training
+from hept.model.dataset_checks import check_training, find_target
 from hept.runs.folder import RunFolder, find_states, has_states
 from hept.runs.run import Run
 from hept.settings.config import Settings, load_config
@@ -50,14 +50,14 @@ def plan_run(
     Raises:
         InputError: Settings, dataset or folder cannot be used.
     """
+    if preset is not None:
+        load_config(preset, settings)
+    opened = open_dataset(dataset)
 
     def configure(name: str) -> TrainConfig:
-        config = load_config(name, settings)
+        config = load_config(name, settings, task=opened.task)
         return config if init is None else _take_network(config, settings, init)
 
-    if preset is not None:
-        configure(preset)
-    opened = open_dataset(dataset)
     # Any preset of the task can check settings and dataset; finding a GPU needs torch and comes later.
     config = configure(preset or _choose_preset(opened, has_gpu=False))
     check_training(config, opened)
@@ -86,7 +86,8 @@ def plan_settings(
         InputError: They cannot be used.
     """
     opened = open_dataset(dataset)
-    config = load_config(preset or _choose_preset(opened, has_gpu=has_gpu(device)), settings)
+    name = preset or _choose_preset(opened, has_gpu=has_gpu(device))
+    config = load_config(name, settings, task=opened.task)
     check_training(config, opened)
     return config, opened
 
@@ -158,7 +159,8 @@ def _take_network(config: TrainConfig, settings: Settings, init: TrainedModel) -
 
 
 def _choose_preset(dataset: Dataset, *, has_gpu: bool) -> str:
-    return choose_preset(dataset.task, count_points(dataset), has_gpu=has_gpu).name
+    objective = find_target(dataset).objective
+    return choose_preset(dataset.task, count_points(dataset), has_gpu=has_gpu, objective=objective).name
 
 
 def _announce_preset(dataset: Dataset, announce: Announce, *, has_gpu: bool) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hepdata.errors import InputError, nearest_name
-from hept.settings.fields import TrainConfig, list_keys
+from hept.settings.fields import ANY_TASK, TrainConfig, list_keys
 from hept.settings.yaml_text import parse_yaml
 
 PRESETS = Path(__file__).parent / "presets"
@@ -40,12 +40,13 @@ def read_about(preset: str) -> object:
 Settings = Mapping[str, object] | Sequence[str]
 
 
-def load_config(preset: str, settings: Settings = ()) -> TrainConfig:
+def load_config(preset: str, settings: Settings = (), *, task: str | None = None) -> TrainConfig:
     """Load a preset or a YAML file and apply changes.
 
     Args:
         preset: Its name, or a path that ends in .yaml.
         settings: Changes: `{"epochs": 2, "model.n_tables": 5}`, or `["epochs=2", "model.n_tables=5"]`.
+        task: Of the dataset, which settings for any task then take.
 
     Raises:
         InputError: No such preset, unreadable YAML, an unknown key or an invalid value.
@@ -53,7 +54,9 @@ def load_config(preset: str, settings: Settings = ()) -> TrainConfig:
     content = _read(preset)
     for key, value in _list_changes(settings):
         _apply(content, key, value)
-    return check_config(content, where=preset)
+    config = check_config(content, where=preset)
+    is_given = task is not None and config.task == ANY_TASK
+    return config.model_copy(update={"task": task}) if is_given else config
 
 
 def check_config(content: object, *, where: object) -> TrainConfig:

@@ -17,6 +17,9 @@ from hepdata.schema import SCORED_PT
 from hept.devices.choice import Precision
 from hept.paper.systems.catalog import find_system
 
+# Task of settings that fit every dataset with their objective.
+ANY_TASK = "any"
+
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -185,7 +188,7 @@ class OptimizerConfig(_Section):
 class TrainConfig(_Section):
     """A whole run, as written to the run folder."""
 
-    task: str = Field(description="Task of the datasets to train on.")
+    task: str = Field(description="Task of the datasets to train on; any: that of the dataset.")
     seed: int = Field(
         default=42,
         ge=0,
