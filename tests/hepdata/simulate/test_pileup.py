@@ -105,8 +105,6 @@ def test_learnable_from_neighbours_not_from_one_particle(events):
         score = model.fit(values[is_train], label[is_train]).predict_proba(values[~is_train])[:, 1]
         truth = label[~is_train]
         merit[name] = (average_precision_score(truth, score), roc_auc_score(truth, score))
-    base = label[~is_train].mean()
-    print(merit, base)
     assert merit["around"][0] > merit["own"][0] + 0.1
     assert merit["around"][1] > merit["own"][1] + 0.05
 
