@@ -75,6 +75,22 @@ def build_options(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
+def point_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that define columns and select points."""
+    function = click.option(
+        "--select",
+        multiple=True,
+        metavar="EXPRESSION",
+        help='Keep the points where it holds, e.g. "abs(eta) < 2.5 and pt > 0.5"; may be repeated.',
+    )(function)
+    return click.option(
+        "--define",
+        multiple=True,
+        metavar="NAME=EXPRESSION",
+        help='New column, e.g. "dxy [mm] = hypot(x, y)"; may be repeated.',
+    )(function)
+
+
 def report_build(built: BuiltDataset, title: str, json_path: Path | None) -> None:
     """Print what a build did, and write it as JSON on request."""
     _print_summary(built.summary, title)

@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": (".data_export", "Write a split as a padded HDF5 file."),
     "merge": (".data_merge", "Put datasets that were built apart into one."),
     "plot": (".data_plot", "Draw a dataset: distributions and events."),
+    "view": (".data_view", "Events on an interactive page."),
     "publish": (".data_publish", "Lay out a dataset for Hugging Face, Zenodo or a web server."),
 }
 

@@ -9,6 +9,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         ".data_build_tracking",
         "TrackML or ColliderML events to hits with features, labels and pairs.",
     ),
+    "table": (
+        ".data_build_table",
+        "Any table of points (Parquet, CSV, ROOT, HDF5) to clouds.",
+    ),
     "pileup": (".data_build_pileup", "Delphes events to particle-flow points with labels."),
 }
 

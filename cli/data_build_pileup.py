@@ -12,7 +12,7 @@ from hepdata.building import build_pileup
 from hepdata.errors import InputError
 from hepdata.pipeline.pileup_source import PRESETS
 
-from .build_options import build_options, report_build
+from .build_options import build_options, point_options, report_build
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 
@@ -57,6 +57,7 @@ class _ByteSize(click.ParamType[int]):
     type=_ByteSize(),
     help="Bytes that a worker reads at a time; changes the memory, not the result.  [default: 64MB]",
 )
+@point_options
 @build_options
 def command(files: tuple[str, ...], out: str, json_path: Path | None, **arguments: Any) -> None:
     """Build a dataset from Delphes files (paths, globs, folders or URLs) in the new folder or at the URL OUT.

@@ -69,10 +69,21 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting, as model.n_tables=5."
 )
 @click.option(
+    "--logger",
+    type=click.Choice(["csv", "tensorboard", "wandb", "mlflow"]),
+    help="Where figures go besides the run's own tables.  [default: the setting `logger`, tensorboard]",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="RUN",
     help="Run folder to make.  [default: runs/DATASET-1, or the next number that is free]",
+)
+@click.option(
+    "--init",
+    type=click.Path(path_type=Path),
+    metavar="WEIGHTS",
+    help="Start from a trained model: a run or a weights file. Network and inputs are its own.",
 )
 @click.option(
     "--resume",
@@ -99,7 +110,9 @@ def command(
     preset: str | None,
     model: str | None,
     settings: tuple[str, ...],
+    logger: str | None,
     out: Path | None,
+    init: Path | None,
     resume: Path | None,
     device: str,
     precision: Precision | None,
@@ -122,6 +135,7 @@ def command(
       hept-train fit tracking --preset tracking-6k --set model.n_tables=5 --out runs/b
       hept-train fit tracking --preset tracking-demo --model gravnet --out runs/c
       hept-train fit tracking --preset tracking-6k --set batch_points=120000 --plan
+      hept-train fit tracking --init runs/a --set optimizer.lr=1e-3 --out runs/d
       hept-train fit --resume runs/a
     """
     if dataset is None and resume is None:
@@ -147,6 +161,8 @@ def command(
         preset=preset,
         model=model,
         settings=settings,
+        logger=logger,
+        init=init,
         resume=resume,
         device=device,
         precision=precision,

@@ -1,15 +1,17 @@
 """Raw collision events to η–φ point-cloud datasets, and datasets to arrays and tensors.
 
 Raw events:
-    simulate_tracking, simulate_pileup   write events of a toy detector
+    simulate_tracking, simulate_pileup   write simulated raw events
     inspect                              what a Delphes file has
 
 Datasets:
     build_tracking, build_pileup         from raw events
+    build_table                          from any table of points
     import_pyg                           from published torch_geometric files
     open_dataset                         an existing one: `open_dataset("tracks")["train"][0]` is a cloud
     validate, convert, merge             check every byte, change the format, join
     export_padded, plot                  a padded HDF5 file, pictures
+    view                                 events on an interactive page
     publish                              a folder for Hugging Face, Zenodo or a web server, and its upload
 
 What they give:
@@ -22,7 +24,7 @@ Submodules, in the order in which data flows:
     schema      columns, inputs, targets        inputs      a model's inputs from names and settings
     storage     datasets on disk                pipeline    whole builds, in parallel
     loader      datasets to arrays and tensors  pictures    events and distributions drawn
-    publishing  datasets for other people
+    publishing  datasets for other people       viewer      events on an interactive page
     building, commands                          the functions above
     progress    listeners of long work          errors      one line: where, found, expected, remedy
 """
@@ -36,7 +38,7 @@ from hepdata.cloud import PairList, PointCloud
 from hepdata.errors import HeptError, InputError, JobError
 
 if TYPE_CHECKING:
-    from hepdata.building import build_pileup, build_tracking, import_pyg
+    from hepdata.building import build_pileup, build_table, build_tracking, import_pyg
     from hepdata.commands import (
         convert,
         export_padded,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         simulate_pileup,
         simulate_tracking,
         validate,
+        view,
     )
     from hepdata.loader.batch import Batch
     from hepdata.loader.dataset import Dataset, open_dataset
@@ -64,6 +67,7 @@ __all__ = [
     "PointCloud",
     "Split",
     "build_pileup",
+    "build_table",
     "build_tracking",
     "convert",
     "export_padded",
@@ -76,6 +80,7 @@ __all__ = [
     "simulate_pileup",
     "simulate_tracking",
     "validate",
+    "view",
 ]
 
 _MODULES = {
@@ -83,6 +88,7 @@ _MODULES = {
     "Dataset": "hepdata.loader.dataset",
     "Split": "hepdata.loader.split",
     "build_pileup": "hepdata.building",
+    "build_table": "hepdata.building",
     "build_tracking": "hepdata.building",
     "convert": "hepdata.commands",
     "export_padded": "hepdata.commands",
@@ -95,6 +101,7 @@ _MODULES = {
     "simulate_pileup": "hepdata.commands",
     "simulate_tracking": "hepdata.commands",
     "validate": "hepdata.commands",
+    "view": "hepdata.commands",
 }
 
 
@@ -106,4 +113,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return [*__all__, "__doc__", "__version__"]

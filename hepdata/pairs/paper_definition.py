@@ -26,6 +26,8 @@ def pair_nearest_others(
     phi: NDArray[np.floating],
     particle_id: NDArray[np.int64],
     n_negatives: int,
+    *,
+    is_periodic: bool = True,
 ) -> PairList:
     """Every point with its `n_negatives` nearest points of other particles, or all where there are fewer.
 
@@ -34,5 +36,6 @@ def pair_nearest_others(
         phi: (N,) azimuth.
         particle_id: (N,) particle of each point, 0 for noise.
         n_negatives: K.
+        is_periodic: Whether φ wraps around.
     """
-    return find_nearest_others(eta, phi, particle_id, n_negatives, is_periodic=True)
+    return find_nearest_others(eta, phi, particle_id, n_negatives, is_periodic=is_periodic)

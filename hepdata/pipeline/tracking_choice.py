@@ -42,7 +42,7 @@ def choose_tracking(
             has_cell_features=cell_features,
             sectors=_choose_sectors(config.clouds, sectors, sector_overlap),
         ),
-        pairs=_choose_pairs(config.pairs, pairs, negatives, radius),
+        pairs=choose_pairs(config.pairs, pairs, negatives, radius),
     )
 
 
@@ -70,12 +70,17 @@ def _choose_sectors(choice: CloudChoice, n_sectors: int | None, overlap: float |
     return sectors
 
 
-def _choose_pairs(
+def choose_pairs(
     choice: PairChoice,
     definition: PairDefinition | None,
     n_negatives: int | None,
     radius: float | None,
 ) -> PairChoice:
+    """Pairs with single settings replaced; None keeps those of `choice`.
+
+    Raises:
+        InputError: A radius that does not fit.
+    """
     definition = definition or choice.definition
     if radius is not None and (definition != "published" or not 0 < radius < float("inf")):
         raise InputError(

@@ -30,7 +30,7 @@ def mixed_precision(device: torch.device, precision: Precision) -> torch.autocas
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
     """Compute in the precision of the operands: neither half precision of autocast nor TF32."""
-    # Where half precision is not on there is nothing to switch off, and exported programs stay without blocks.
+    # Where half precision is not on there is nothing to switch off; exported programs stay without blocks.
     is_half = torch.is_autocast_enabled(device.type)
     with torch.autocast(device.type, enabled=False) if is_half else nullcontext(), exact_products():
         yield

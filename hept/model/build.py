@@ -28,6 +28,7 @@ def build_network(
         n_layers=model.n_layers,
         hidden_dim=model.hidden_dim,
         ff_dim=model.ff_dim,
+        head_width=model.head_width,
         n_heads=model.n_heads,
         block_size=model.block_size,
         n_tables=model.n_tables,
@@ -48,7 +49,7 @@ def build_network(
         silence_attention(body)
     if model.start_width is not None:
         focus_attention(body, model.start_width)
-    return Network(body, features, coords)
+    return Network(body, features, coords, normalise=model.normalise and is_embedding)
 
 
 def find_periods(coords: Sequence[ModelInput]) -> dict[int, float]:

@@ -29,7 +29,8 @@ def check_training(config: TrainConfig, dataset: Dataset) -> None:
     for split in ("train", "valid"):
         check_split(dataset, split)
     # Other objectives may need pairs too, but their modules import torch; they are checked later.
-    check_labels(dataset, needs_pairs=find_target(dataset).objective == "pairs")
+    is_paired = find_target(dataset).objective == "pairs" and config.loss.negatives != "mined"
+    check_labels(dataset, needs_pairs=is_paired)
     check_fit(dataset, *choose_model_inputs(config, dataset), whose="this run")
 
 
@@ -144,7 +145,8 @@ def check_labels(dataset: Dataset, *, needs_pairs: bool) -> None:
             dataset.root.location,
             found="no pair lists",
             expected="positive and negative pairs for the InfoNCE loss",
-            remedy="build the dataset with pairs (`pairs='paper'` of hept-data build tracking)",
+            remedy="build the dataset with pairs (`pairs='paper'` of hept-data build tracking), or set "
+            "loss.negatives=mined",
         )
 
 

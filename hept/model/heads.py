@@ -52,9 +52,11 @@ class EmbeddingHead(nn.Module):
 class ClassificationHead(nn.Module):
     """An embedding, then logits; the sigmoid belongs to the loss."""
 
-    def __init__(self, in_dim: int, embedding_dim: int, out_dim: int, *, dropout: float) -> None:
+    def __init__(
+        self, in_dim: int, embedding_dim: int, out_dim: int, *, dropout: float, width: int = 256
+    ) -> None:
         super().__init__()
-        self.embed = EmbeddingHead(in_dim, embedding_dim, dropout=dropout)
+        self.embed = EmbeddingHead(in_dim, embedding_dim, dropout=dropout, width=width)
         self.out = nn.Linear(embedding_dim, out_dim)
 
     def forward(self, x: Tensor) -> Tensor:

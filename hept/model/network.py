@@ -27,17 +27,26 @@ class Network(nn.Module):
         body: Maps (features, coords, offsets) to (N, out).
         features: Description of the columns of `features`.
         coords: Description of the columns of `coords`.
+        normalise: Whether rows of the output are scaled to length 1.
     """
 
-    def __init__(self, body: nn.Module, features: Sequence[ModelInput], coords: Sequence[ModelInput]) -> None:
+    def __init__(
+        self,
+        body: nn.Module,
+        features: Sequence[ModelInput],
+        coords: Sequence[ModelInput],
+        *,
+        normalise: bool = False,
+    ) -> None:
         super().__init__()
+        self.normalise = normalise
         self.features, self.coords = Preparation(features), Preparation(coords)
         self.body = body
 
     def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:
         """Scaled columns (N, F) and (N, D), and (B + 1,) offsets, to (N, out)."""
         out: Tensor = self.body(self.features(features), self.coords(coords), offsets)
-        return out
+        return nn.functional.normalize(out, dim=-1) if self.normalise else out
 
 
 class InPrecision(nn.Module):

@@ -23,7 +23,7 @@ def load_published(path: str | Path) -> HEPT:
     """
     state = _read(Path(path))
     try:
-        model = _build(state)
+        model = build_published(state)
     except KeyError as error:
         raise InputError(path, found=f"no tensor {error}", expected=EXPECTED, remedy=REMEDY) from error
     except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
@@ -32,7 +32,8 @@ def load_published(path: str | Path) -> HEPT:
     return model.eval()
 
 
-def _build(state: dict[str, Tensor]) -> HEPT:
+def build_published(state: dict[str, Tensor], *, dropout: float = 0.1) -> HEPT:
+    """Our model with tensors of the authors' names and shapes."""
     hidden, n_features = state["feat_encoder.0.weight"].shape
     n_layers = len({name.split(".")[1] for name in state if name.startswith("attns.")})
     n_tables, n_codes, n_heads = state["regions"].shape
@@ -46,6 +47,7 @@ def _build(state: dict[str, Tensor]) -> HEPT:
         n_tables=n_tables,
         n_regions=state["regions"].prod(1).max().item(),
         and_coords=range(n_codes),
+        dropout=dropout,
     )
     model.load_state_dict(_translate(state, n_layers, n_heads, hidden))
     return model

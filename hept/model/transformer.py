@@ -53,6 +53,7 @@ class HEPT(nn.Module):
         n_layers: Transformer blocks.
         hidden_dim: Width of the point features, and of each head.
         ff_dim: Width between the two layers of encoder and feed-forward networks; None: `hidden_dim`.
+        head_width: Width inside the head.
         n_heads: Attention heads.
         block_size: Points per attention block.
         n_tables: OR hash tables, m₁.
@@ -85,6 +86,7 @@ class HEPT(nn.Module):
         n_layers: int = 4,
         hidden_dim: int = 24,
         ff_dim: int | None = None,
+        head_width: int = 256,
         n_heads: int = 8,
         block_size: int = 100,
         n_tables: int = 3,
@@ -135,9 +137,9 @@ class HEPT(nn.Module):
         )
         joined = hidden_dim * (n_layers + 1)
         self.head: nn.Module = (
-            EmbeddingHead(joined, out_dim, dropout=dropout)
+            EmbeddingHead(joined, out_dim, dropout=dropout, width=head_width)
             if head == "embedding"
-            else ClassificationHead(joined, hidden_dim // 2, out_dim, dropout=dropout)
+            else ClassificationHead(joined, hidden_dim // 2, out_dim, dropout=dropout, width=head_width)
         )
 
     def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:

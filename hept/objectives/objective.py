@@ -37,17 +37,19 @@ class Objective(Protocol):
 
     Attributes:
         is_embedding: Whether outputs are embeddings to be clustered; otherwise they are logits.
-        needs_pairs: Whether the loss needs pair lists.
         metric_label: Label of the metric in tables.
     """
 
     is_embedding: ClassVar[bool]
-    needs_pairs: ClassVar[bool]
     metric_label: ClassVar[str]
 
     @classmethod
     def make(cls, target: Target, loss: LossConfig, *, only_metric: bool) -> Objective:
         """The objective for a dataset's target; `only_metric` computes only the metric of the best epoch."""
+
+    @property
+    def needs_pairs(self) -> bool:
+        """Whether the loss needs pair lists."""
 
     @property
     def metric(self) -> str:

@@ -1,9 +1,9 @@
-"""Groups of points with equal labels: InfoNCE over pair lists, and AP@k of the embedding."""
+"""Groups of points with equal labels: InfoNCE over stored or mined pairs, and AP@k of the embedding."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from hepdata.loader.batch import Batch, PairTensors
 from hepdata.schema import SCORED_PT, Target
 from hept.losses import RandomNegatives, count_particles, info_nce, number_particles
 from hept.losses.infonce import Similarity
+from hept.losses.mining import join_pairs, mine_negatives, pair_within_particles
 from hept.metrics.figures import Figure, make_figures
 from hept.metrics.retrieval import find_neighbors
 from hept.settings.fields import LossConfig
@@ -27,20 +28,25 @@ class PairsObjective:
         target: Columns of the truth.
         tau: Temperature.
         similarity: Similarity of two embeddings, see `hept.losses.info_nce`.
-        random_negatives: Random negative pairs in training, as a fraction of the listed ones.
+        random_negatives: Random negative pairs in training, as a fraction of the others.
+        negatives: "stored" in the dataset, "mined" in the embedding, or both.
+        n_mined: Mined negatives of a point.
+        mining_window: See `hept.losses.mining.mine_negatives`.
         pt_min: Anchors of the loss have a pT above this, if the target has a pT.
         pt_thresholds: pT thresholds of AP@k; the first one chooses the best epoch.
         has_figures: Whether to compute the target's further figures of merit.
     """
 
     is_embedding: ClassVar[bool] = True
-    needs_pairs: ClassVar[bool] = True
     metric_label: ClassVar[str] = "AP@k"
 
     target: Target
     tau: float = 0.05
     similarity: Similarity = "published"
     random_negatives: float = 0.2
+    negatives: Literal["stored", "mined", "both"] = "stored"
+    n_mined: int = 256
+    mining_window: int | None = None
     pt_min: float = SCORED_PT
     pt_thresholds: tuple[float, ...] = PT_THRESHOLDS
     has_figures: bool = False
@@ -53,10 +59,18 @@ class PairsObjective:
             tau=loss.tau,
             similarity=loss.similarity,
             random_negatives=loss.random_negatives,
+            negatives=loss.negatives,
+            n_mined=loss.n_mined,
+            mining_window=loss.mining_window,
             pt_min=loss.pt_min,
             pt_thresholds=PT_THRESHOLDS[:1] if only_metric else PT_THRESHOLDS,
             has_figures=not only_metric,
         )
+
+    @property
+    def needs_pairs(self) -> bool:
+        """Whether the loss needs pair lists."""
+        return self.negatives != "mined"
 
     @property
     def metric(self) -> str:
@@ -65,7 +79,8 @@ class PairsObjective:
 
     def count(self, batch: Batch) -> Tensor:
         """Particles with a positive pair."""
-        return count_particles(_listed(batch.positives), self._number(batch), self._is_anchor(batch))
+        particle, is_anchor = self._number(batch), self._is_anchor(batch)
+        return count_particles(self._positives(batch, particle, is_anchor), particle, is_anchor)
 
     def loss(
         self, out: Tensor, batch: Batch, *, normaliser: Tensor | None, generator: torch.Generator | None
@@ -74,12 +89,13 @@ class PairsObjective:
         random = None
         if generator is not None and self.random_negatives > 0:
             random = RandomNegatives(self.random_negatives, batch.offsets, generator)
+        particle, is_anchor = self._number(batch), self._is_anchor(batch)
         return info_nce(
             out,
-            _listed(batch.positives),
-            _listed(batch.negatives),
-            self._number(batch),
-            self._is_anchor(batch),
+            self._positives(batch, particle, is_anchor),
+            self._negatives(out, batch, particle, is_anchor),
+            particle,
+            is_anchor,
             tau=self.tau,
             similarity=self.similarity,
             random_negatives=random,
@@ -90,6 +106,19 @@ class PairsObjective:
         """AP@k at the thresholds."""
         figures = make_figures(self.target.figures) if self.has_figures else []
         return PairsScores(self.target, self.pt_thresholds, figures)
+
+    def _positives(self, batch: Batch, particle: Tensor, is_anchor: Tensor) -> PairTensors:
+        if self.needs_pairs:
+            return _listed(batch.positives)
+        return pair_within_particles(particle, is_anchor)
+
+    def _negatives(self, out: Tensor, batch: Batch, particle: Tensor, is_anchor: Tensor) -> PairTensors:
+        if self.negatives == "stored":
+            return _listed(batch.negatives)
+        mined = mine_negatives(
+            out, particle, is_anchor, batch.offsets, n_negatives=self.n_mined, window=self.mining_window
+        )
+        return join_pairs(_listed(batch.negatives), mined, is_anchor) if self.needs_pairs else mined
 
     def _number(self, batch: Batch) -> Tensor:
         return number_particles(batch.columns[self.target.label], batch.cloud_index)

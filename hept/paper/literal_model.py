@@ -16,8 +16,10 @@ from torch.nn import functional
 State = dict[str, Tensor]
 
 
-def forward(state: State, features: Tensor, coords: Tensor, block_size: int = 100) -> Tensor:
-    """Outputs (n, 12) of the published weights for one cloud, in evaluation mode."""
+def forward(
+    state: State, features: Tensor, coords: Tensor, block_size: int = 100, *, dropout: float = 0.0
+) -> Tensor:
+    """Outputs (n, 12) for one cloud; with dropout as in training, without in evaluation."""
     n = features.shape[0]
     surplus = -n % block_size
     repeat = torch.randperm(n, device=features.device)[:surplus]
@@ -28,10 +30,10 @@ def forward(state: State, features: Tensor, coords: Tensor, block_size: int = 10
     x = functional.linear(x, state["feat_encoder.2.weight"], state["feat_encoder.2.bias"])
     layers = [x]
     for i in range(4):
-        x = block(state, f"attns.{i}", x, coords, shifts, block_size)
+        x = block(state, f"attns.{i}", x, coords, shifts, block_size, dropout)
         layers.append(x)
     h = torch.cat(layers, -1) @ state["W.weight"].T
-    return (h + mlp(state, h))[:n]
+    return (h + functional.dropout(mlp(state, h), dropout))[:n]
 
 
 def combine_regions(coords: Tensor, regions: Tensor) -> Tensor:
@@ -46,14 +48,17 @@ def combine_regions(coords: Tensor, regions: Tensor) -> Tensor:
     return (indices[1] << bits) | indices[0]
 
 
-def block(state: State, name: str, x: Tensor, coords: Tensor, shifts: Tensor, block_size: int) -> Tensor:
+def block(
+    state: State, name: str, x: Tensor, coords: Tensor, shifts: Tensor, block_size: int, dropout: float
+) -> Tensor:
     """One transformer block."""
     width = (x.shape[1],)
     y = functional.layer_norm(x, width, state[f"{name}.norm1.weight"], state[f"{name}.norm1.bias"])
-    x = x + attention(state, name, y, coords, shifts, block_size)
+    x = x + functional.dropout(attention(state, name, y, coords, shifts, block_size), dropout)
     y = functional.layer_norm(x, width, state[f"{name}.norm2.weight"], state[f"{name}.norm2.bias"])
     y = functional.linear(y, state[f"{name}.ff.0.weight"], state[f"{name}.ff.0.bias"]).relu()
-    return x + functional.linear(y, state[f"{name}.ff.2.weight"], state[f"{name}.ff.2.bias"])
+    y = functional.linear(y, state[f"{name}.ff.2.weight"], state[f"{name}.ff.2.bias"])
+    return x + functional.dropout(y, dropout)
 
 
 def attention(state: State, name: str, x: Tensor, coords: Tensor, shifts: Tensor, block_size: int) -> Tensor:

@@ -22,7 +22,7 @@ from hept.model.dataset_checks import (
     find_target,
 )
 from hept.model.preparation import learn_spread
-from hept.objectives.objective import find_objective
+from hept.objectives.objective import make_objective
 from hept.runs.run import describe_location
 from hept.settings.fields import TrainConfig
 
@@ -108,7 +108,7 @@ def open_training_data(
     dataset = open_dataset(location)
     check_training(config, dataset)
     target = find_target(dataset)
-    needs_pairs = find_objective(target.objective).needs_pairs
+    needs_pairs = make_objective(target, config.loss).needs_pairs
     # Figures of merit are used only after training; an unknown one must fail before.
     make_figures(target.figures)
     check_labels(dataset, needs_pairs=needs_pairs)

@@ -23,6 +23,7 @@ from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
 from hept.model.hub import PACKAGED, fetch_weights, is_hub_address
+from hept.model.kept import find_kept, list_kept
 from hept.runs.tables import append_row, cut_table, read_table
 from hept.settings.config import MOVED, check_config
 from hept.settings.fields import TrainConfig
@@ -267,12 +268,14 @@ def _flatten(content: Mapping[str, object], prefix: str = "") -> dict[str, objec
 def find_weights(source: str | Path) -> Path:
     """The weights file of a run folder (the best, else the last), of a packaged model, or the given file.
 
+    The names of `list_kept` are weights that come with the package.
+
     Raises:
         InputError: There is none.
     """
     if is_hub_address(source):
         return fetch_weights(source)
-    path = Path(source)
+    path = find_kept(source) or Path(source)
     if path.is_dir():
         names = [name for name in (BEST, LAST, PACKAGED) if (path / name).exists()]
         path = path / (names[0] if names else BEST)
@@ -280,7 +283,8 @@ def find_weights(source: str | Path) -> Path:
         raise InputError(
             source,
             found="no weights",
-            expected=f"a run folder with {BEST}, a .safetensors file or the published .pt file",
+            expected=f"a run folder with {BEST}, a .safetensors file, the published .pt file, or one of "
+            f"{', '.join(list_kept())}",
             remedy="check the path, or train first with hept-train fit",
         )
     return path

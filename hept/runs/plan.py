@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hept.devices.choice import choose_device
-from hept.model.dataset_checks import check_training
+from hept.model.dataset_checks import check_training, find_target
 from hept.runs.folder import RunFolder, find_states, has_states
 from hept.runs.run import Run
 from hept.settings.config import Settings, load_config
 from hept.settings.fields import TrainConfig
 from hept.settings.preset_choice import choose_preset, find_published
+
+if TYPE_CHECKING:
+    from hept.model.trained import TrainedModel
 
 Announce = Callable[[str], None]
 
@@ -36,8 +42,11 @@ def plan_run(
     out: Path | None,
     device: str,
     announce: Announce,
+    init: TrainedModel | None = None,
 ) -> RunPlan:
     """Plan a new run; if preset or folder is not given, choose and announce it.
+
+    With `init`, network and inputs are those of that model.
 
     Raises:
         InputError: Settings, dataset or folder cannot be used.
@@ -45,16 +54,22 @@ def plan_run(
     if preset is not None:
         load_config(preset, settings)
     opened = open_dataset(dataset)
+
+    def configure(name: str) -> TrainConfig:
+        config = load_config(name, settings, task=opened.task)
+        return config if init is None else _take_network(config, settings, init)
+
     # Any preset of the task can check settings and dataset; finding a GPU needs torch and comes later.
-    config = load_config(preset or _choose_preset(opened, has_gpu=False), settings)
+    config = configure(preset or _choose_preset(opened, has_gpu=False))
     check_training(config, opened)
+    check_logger(config)
     run = out or _choose_folder(opened.root.location)
     folder = RunFolder(run)
     if not has_states(run):
         folder.check_unused()
     if preset is None:
         preset = _announce_preset(opened, announce, has_gpu=has_gpu(device))
-        config = load_config(preset, settings)
+        config = configure(preset)
     else:
         warn_of_published(preset, device, announce)
     if folder.is_begun(config, resume=False):
@@ -73,7 +88,8 @@ def plan_settings(
         InputError: They cannot be used.
     """
     opened = open_dataset(dataset)
-    config = load_config(preset or _choose_preset(opened, has_gpu=has_gpu(device)), settings)
+    name = preset or _choose_preset(opened, has_gpu=has_gpu(device))
+    config = load_config(name, settings, task=opened.task)
     check_training(config, opened)
     return config, opened
 
@@ -88,6 +104,7 @@ def plan_resume(run: Path, dataset: DatasetLike | None) -> RunPlan:
     find_states(run)
     opened = Run(run).open_dataset() if dataset is None else open_dataset(dataset)
     check_training(config, opened)
+    check_logger(config)
     return RunPlan(config, opened, run)
 
 
@@ -118,8 +135,51 @@ def count_points(dataset: Dataset) -> float:
     return statistics.n_points / max(statistics.n_clouds, 1)
 
 
+def check_logger(config: TrainConfig) -> None:
+    """Check that the library of the run's logger is installed.
+
+    Raises:
+        InputError: It is not.
+    """
+    kind = config.logger
+    if kind in ("wandb", "mlflow") and find_spec(kind) is None:
+        raise InputError(
+            f"setting logger={kind}",
+            found=f"{kind} is not installed",
+            expected="its library",
+            remedy=f"pip install 'hept[{kind}]', or choose logger=tensorboard",
+        )
+
+
+def _take_network(config: TrainConfig, settings: Settings, init: TrainedModel) -> TrainConfig:
+    """The configuration with network and inputs of a trained model."""
+    keys = list(settings) if isinstance(settings, Mapping) else [text.partition("=")[0] for text in settings]
+    fixed = [key for key in keys if key.startswith("model.") or key in ("data.features", "data.coords")]
+    if fixed:
+        raise InputError(
+            f"setting {fixed[0]}",
+            found="a setting of the network together with `init`",
+            expected="the network and the inputs of the given weights",
+            remedy="leave it out, or train from the beginning",
+        )
+    if init.task != config.task:
+        raise InputError(
+            init.source,
+            found=f"weights for {init.task}",
+            expected=f"weights for {config.task}",
+            remedy="choose another preset, or other weights",
+        )
+    inputs = {
+        name: [asdict(replace(entry, standardise=False)) for entry in entries]
+        for name, entries in (("features", init.features), ("coords", init.coords))
+    }
+    model = init.config.model.model_copy(update={"backend": config.model.backend})
+    return config.model_copy(update={"model": model, "data": config.data.model_copy(update=inputs)})
+
+
 def _choose_preset(dataset: Dataset, *, has_gpu: bool) -> str:
-    return choose_preset(dataset.task, count_points(dataset), has_gpu=has_gpu).name
+    objective = find_target(dataset).objective
+    return choose_preset(dataset.task, count_points(dataset), has_gpu=has_gpu, objective=objective).name
 
 
 def _announce_preset(dataset: Dataset, announce: Announce, *, has_gpu: bool) -> str:

@@ -8,13 +8,14 @@ no settings.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from difflib import get_close_matches
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from hepdata.errors import InputError, nearest_name
-from hept.settings.fields import TrainConfig, list_keys
+from hept.settings.fields import ANY_TASK, TrainConfig, list_keys
 from hept.settings.yaml_text import parse_yaml
 
 PRESETS = Path(__file__).parent / "presets"
@@ -40,12 +41,13 @@ def read_about(preset: str) -> object:
 Settings = Mapping[str, object] | Sequence[str]
 
 
-def load_config(preset: str, settings: Settings = ()) -> TrainConfig:
+def load_config(preset: str, settings: Settings = (), *, task: str | None = None) -> TrainConfig:
     """Load a preset or a YAML file and apply changes.
 
     Args:
         preset: Its name, or a path that ends in .yaml.
         settings: Changes: `{"epochs": 2, "model.n_tables": 5}`, or `["epochs=2", "model.n_tables=5"]`.
+        task: Of the dataset, which settings for any task then take.
 
     Raises:
         InputError: No such preset, unreadable YAML, an unknown key or an invalid value.
@@ -53,7 +55,21 @@ def load_config(preset: str, settings: Settings = ()) -> TrainConfig:
     content = _read(preset)
     for key, value in _list_changes(settings):
         _apply(content, key, value)
-    return check_config(content, where=preset)
+    config = check_config(content, where=preset)
+    is_given = task is not None and config.task == ANY_TASK
+    return config.model_copy(update={"task": task}) if is_given else config
+
+
+def apply_settings(content: dict[str, object], settings: Settings) -> TrainConfig:
+    """A configuration from plain values, with changes; `content` stays as it is.
+
+    Raises:
+        InputError: An unknown key or an invalid value.
+    """
+    changed = deepcopy(content)
+    for key, value in _list_changes(settings):
+        _apply(changed, key, value)
+    return check_config(changed, where="settings")
 
 
 def check_config(content: object, *, where: object) -> TrainConfig:
@@ -74,6 +90,13 @@ def check_config(content: object, *, where: object) -> TrainConfig:
                 found=f"the unknown setting {key!r}",
                 expected="a known setting",
                 remedy=nearest_setting(key),
+            ) from error
+        if first["type"] == "missing":
+            raise InputError(
+                where,
+                found=f"no {key}",
+                expected="settings that extend a preset, or name their task",
+                remedy="add a line such as 'extends: tracking-6k', or choose a preset of hept-train presets",
             ) from error
         if first["type"] == "model_type":
             below = [name for name in list_keys() if name.startswith(f"{key}.")]
@@ -107,7 +130,7 @@ def _read(preset: str, extended_by: tuple[Path, ...] = ()) -> dict[str, object]:
         raise InputError(
             path,
             found="a file that extends itself" if len(extended_by) == 1 else "files that extend each other",
-            expected="`extends` with another preset",
+            expected="'extends' with another preset",
             remedy="remove the key, or name a preset of hept-train presets",
         )
     content = _read_file(path)

@@ -17,6 +17,9 @@ from hepdata.schema import SCORED_PT
 from hept.devices.choice import Precision
 from hept.paper.systems.catalog import find_system
 
+# Task of settings that fit every dataset with their objective.
+ANY_TASK = "any"
+
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -43,6 +46,11 @@ class ModelConfig(_Section):
     ff_dim: int | None = Field(
         default=None, ge=1, description="Width inside the feed-forward networks; null: equal to hidden_dim."
     )
+    head_width: int = Field(
+        default=256,
+        ge=1,
+        description="Width inside the network that makes embeddings of all layers' outputs.",
+    )
     n_heads: int = Field(default=8, ge=1, description="Attention heads.")
     block_size: int = Field(default=100, ge=1, description="Points per block; attention is within blocks.")
     n_tables: int = Field(
@@ -64,6 +72,7 @@ class ModelConfig(_Section):
     quiet_start: bool = Field(
         default=False, description="Whether the output of attention is zero at the start of training."
     )
+    normalise: bool = Field(default=False, description="Whether embeddings are scaled to length 1.")
     start_width: float | None = Field(
         default=None,
         gt=0,
@@ -110,7 +119,19 @@ class LossConfig(_Section):
         description="Similarity of two embeddings: as in the authors' code, or exp(−d²/τ) as in the paper.",
     )
     random_negatives: float = Field(
-        default=0.2, ge=0, description="Random negative pairs in training, as a fraction of the stored ones."
+        default=0.2, ge=0, description="Random negative pairs in training, as a fraction of the others."
+    )
+    negatives: Literal["stored", "mined", "both"] = Field(
+        default="stored",
+        description="Negatives of InfoNCE: those of the dataset, the nearest ones in the embedding at each "
+        "step, or both. A dataset without pair lists can be trained with mined.",
+    )
+    n_mined: int = Field(default=256, ge=1, description="Mined negatives of a point.")
+    mining_window: int | None = Field(
+        default=None,
+        ge=1,
+        description="Mine among so many points before and after a point along the dataset's curve through "
+        "(η, φ); null: in the whole cloud.",
     )
     pt_min: float = Field(
         default=SCORED_PT, ge=0, description="Only particles above this pT in GeV count in InfoNCE."
@@ -131,14 +152,21 @@ class LossConfig(_Section):
 
 
 class OptimizerConfig(_Section):
-    """Adam and its learning-rate schedule."""
+    """The optimiser and its learning-rate schedule."""
 
+    kind: Literal["adam", "adamw", "muon"] = Field(
+        default="adam",
+        description="Optimiser; muon is for matrices and leaves other parameters to adamw. It takes the "
+        "same rates.",
+    )
     lr: float = Field(default=1e-3, gt=0, description="Learning rate.")
-    weight_decay: float = Field(default=0.0, ge=0, description="L2 penalty on the weights.")
+    weight_decay: float = Field(
+        default=0.0, ge=0, description="L2 penalty on the weights; decoupled in adamw and muon."
+    )
     schedule: Literal["constant", "step", "plateau", "cosine"] = Field(
         default="constant",
         description="Learning-rate schedule: step lowers it every step_epochs, plateau after patience "
-        "validations without improvement, cosine along a cosine to zero.",
+        "validations without improvement, cosine along a cosine to zero at the last step or at max_minutes.",
     )
     factor: float = Field(
         default=0.5, gt=0, le=1, description="Factor by which the schedules step and plateau lower the rate."
@@ -160,7 +188,7 @@ class OptimizerConfig(_Section):
 class TrainConfig(_Section):
     """A whole run, as written to the run folder."""
 
-    task: str = Field(description="Task of the datasets to train on.")
+    task: str = Field(description="Task of the datasets to train on; any: that of the dataset.")
     seed: int = Field(
         default=42,
         ge=0,
@@ -169,7 +197,9 @@ class TrainConfig(_Section):
     )
     epochs: int = Field(default=100, ge=1, description="Passes over the training split.")
     max_minutes: float | None = Field(
-        default=None, gt=0, description="Stop after the epoch that reaches this time; null: no limit."
+        default=None,
+        gt=0,
+        description="Validate and stop after this time, in all calls together; null: no limit.",
     )
     batch_size: int = Field(default=1, ge=1, description="Clouds per batch and process.")
     batch_points: int | None = Field(
@@ -209,6 +239,10 @@ class TrainConfig(_Section):
         default=10.0, gt=0, description="Also save the state every this many minutes; null: never by time."
     )
     keep_last: int = Field(default=2, ge=1, description="Number of newest saved states to keep.")
+    logger: Literal["csv", "tensorboard", "wandb", "mlflow"] = Field(
+        default="tensorboard",
+        description="Where figures go besides the tables metrics.csv and steps.csv; csv: nowhere else.",
+    )
     max_loss: float = Field(default=1e6, gt=0, description="A larger loss stops the run as diverged.")
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from hepdata.errors import InputError
 from hepdata.schema import SCHEMAS
 from hept.settings.config import list_presets, load_config, read_about
+from hept.settings.fields import ANY_TASK
 
 
 class _About(BaseModel):
@@ -26,6 +27,7 @@ class _About(BaseModel):
     device: Literal["cpu", "gpu"]
     time: str
     is_automatic: bool = True
+    objective: Literal["pairs", "classification"] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class PresetCard:
         epochs: Number of epochs.
         time: How long the training takes.
         is_automatic: Whether it may be chosen where none is named; False if not every dataset has its inputs.
+        objective: Of the datasets that a preset for any task is made for.
     """
 
     name: str
@@ -51,6 +54,7 @@ class PresetCard:
     epochs: int
     time: str
     is_automatic: bool = True
+    objective: Literal["pairs", "classification"] | None = None
 
 
 def describe_presets() -> list[PresetCard]:
@@ -59,11 +63,11 @@ def describe_presets() -> list[PresetCard]:
     for name in list_presets():
         config, about = load_config(name), _About.model_validate(read_about(name))
         cards.append(PresetCard(name=name, task=config.task, epochs=config.epochs, **about.model_dump()))
-    tasks = list(SCHEMAS)
+    tasks = [*SCHEMAS, ANY_TASK]
     return sorted(cards, key=lambda card: (tasks.index(card.task), card.points, card.device))
 
 
-def choose_preset(task: str, points: float, *, has_gpu: bool) -> PresetCard:
+def choose_preset(task: str, points: float, *, has_gpu: bool, objective: str | None = None) -> PresetCard:
     """Choose the preset whose cloud size is closest.
 
     Without a GPU, only presets that a CPU trains in minutes are considered; with a GPU, the published preset
@@ -73,15 +77,19 @@ def choose_preset(task: str, points: float, *, has_gpu: bool) -> PresetCard:
         task: Task of the dataset.
         points: Mean number of points in its clouds.
         has_gpu: Whether training runs on a GPU.
+        objective: Of the dataset, by which the preset for a task of its own is chosen.
 
     Raises:
         InputError: There is no preset for the task.
     """
+    cards = describe_presets()
     offered = [
         card
-        for card in describe_presets()
+        for card in cards
         if card.task == task and card.is_automatic and (has_gpu or card.device == "cpu")
     ]
+    if not any(card.task == task for card in cards):
+        offered = [card for card in cards if card.task == ANY_TASK and card.objective == objective]
     if not offered:
         raise InputError(
             f"task {task!r}",

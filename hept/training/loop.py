@@ -10,6 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from hepdata.errors import InputError, JobError
 from hepdata.loader.batch import Batch
@@ -27,20 +29,22 @@ from hept.attention.kernels import check_backend
 from hept.devices.transfer import HostCopy, move_batches
 from hept.evaluation.evaluator import score_split
 from hept.model.build import build_network
-from hept.model.network import InPrecision, checkpoint_activations
+from hept.model.network import InPrecision, Network, checkpoint_activations
+from hept.model.trained import TrainedModel
 from hept.objectives.objective import make_objective
 from hept.runs.data import TrainingData
 from hept.runs.folder import LAST, RunFolder
 from hept.settings.fields import TrainConfig
-from hept.training.average import MovingAverage
 from hept.training.expected_time import RunLength
 from hept.training.interrupt import Interrupt
 from hept.training.log import TrainingLog
+from hept.training.loggers import open_logger
+from hept.training.optimizers import make_optimizer
 from hept.training.queued import QueuedStep, StepFigures, is_bad
 from hept.training.result import FitResult
 from hept.training.run_state import RunState
 from hept.training.schedule import Schedule
-from hept.training.step import OVERFLOWS_IN_A_ROW, OptimiserStep, make_optimizer
+from hept.training.step import OVERFLOWS_IN_A_ROW, OptimiserStep
 
 
 @dataclass
@@ -53,6 +57,7 @@ class Training:
     folder: RunFolder
     progress: Progress
     threads: int
+    init: TrainedModel | None = None
 
     def begin(self, *, resume: bool) -> None:
         """Make the network and optimiser, fresh or as they were saved."""
@@ -67,13 +72,18 @@ class Training:
         network = build_network(
             config.model, self.data.features, self.data.coords, is_embedding=self.objective.is_embedding
         )
+        if self.init is not None:
+            # The published checkpoint has no preparation of inputs.
+            target = network if isinstance(self.init.network, Network) else network.body
+            target.load_state_dict(self.init.network.state_dict())
         if config.checkpoint_activations:
             checkpoint_activations(network)
         compiled: Any = torch.compile(network, dynamic=True) if config.compile else network
         self.model = self.fabric.setup_module(InPrecision(compiled, config.precision))
-        self.validated = InPrecision(network, config.precision)
+        average = deepcopy(network) if config.ema_decay else None
+        self.validated = InPrecision(average or network, config.precision)
         settings = config.optimizer
-        optimizer = make_optimizer(network, settings.lr, settings.weight_decay)
+        optimizer = make_optimizer(network, settings)
         self.make_step = OptimiserStep(
             self.fabric,
             self.model,
@@ -92,7 +102,7 @@ class Training:
             optimizer,
             self.make_step.scaler,
             _make_schedule(config, math.ceil(len(self.data.train) / config.accumulate)),
-            MovingAverage(network, config.ema_decay) if config.ema_decay else None,
+            average,
         )
         self._queued: deque[QueuedStep] = deque()
         # While a GPU works on a step, the host reads the figures of the one before.
@@ -100,6 +110,8 @@ class Training:
         self._overflows = 0
         self._saved_at = time.monotonic()
         damages = self.state.restore() if resume else []
+        self._minutes_before, self._begun = self.state.position.minutes, time.perf_counter()
+        self._used = self._measure_used()
         if self.fabric.is_global_zero:
             if resume:
                 self._put_aside(damages)
@@ -107,12 +119,16 @@ class Training:
                 self.folder.forget_after(step=position.step, epoch=position.epoch)
                 self.folder.keep_threads(self.threads)
             else:
-                description = {"seed": config.seed, "threads": self.threads}
+                description: dict[str, object] = {"seed": config.seed, "threads": self.threads}
+                if self.init is not None:
+                    description["init"] = self.init.source
                 self.folder.create(config, self.data.describe(self.folder.path) | description)
         if not resume:
             # So that a run killed in its first steps can be resumed too.
             self._save()
-        self.log = TrainingLog(self.folder, self.progress, is_quiet=not self.fabric.is_global_zero)
+        is_quiet = not self.fabric.is_global_zero
+        logger = None if is_quiet else open_logger(config, self.folder.path, self.progress.announce)
+        self.log = TrainingLog(self.folder, self.progress, is_quiet=is_quiet, logger=logger)
 
     def _put_aside(self, damages: list[InputError]) -> None:
         """Rename damaged states: saving would otherwise keep them instead of intact ones."""
@@ -126,19 +142,18 @@ class Training:
 
     def run(self) -> FitResult:
         """Train to the end, or until something stops it."""
-        begun, number = time.perf_counter(), 0
-        stopped = "early stopping" if self._has_stalled() else "finished"
-        where = self.state.position
-        per_epoch = self.state.schedule.steps_per_epoch
-        n_steps = per_epoch * self.config.epochs
-        self.log.start(RunLength(n_steps - where.step, per_epoch, self.config.max_minutes), done=where.step)
+        number, where = 0, self.state.position
+        # A limit that is over before the first step still leaves a model.
+        stopped = self._reason_to_stop() if where.step else "finished"
+        n_steps = self.state.schedule.steps_per_epoch * self.config.epochs
+        self.log.start(RunLength(n_steps - where.step, self.config.max_minutes), done=where.step)
         try:
             with Interrupt() as interrupt:
                 while where.epoch < self.config.epochs and stopped == "finished":
                     number = self._train_epoch(interrupt)
                     if not number:
                         self._end_epoch()
-                        stopped = self._reason_to_stop(begun)
+                        stopped = self._reason_to_stop()
                         # Validation may take long: what came meanwhile need not wait for another step.
                         number = self._exchange_signals(interrupt)
                     if number:
@@ -152,7 +167,7 @@ class Training:
             best_epoch=where.best_epoch or None,
             epochs=where.epoch,
             steps=where.step,
-            seconds=time.perf_counter() - begun,
+            seconds=time.perf_counter() - self._begun,
             stopped=stopped,
             threads=self.threads,
             is_first_process=self.fabric.is_global_zero,
@@ -161,7 +176,7 @@ class Training:
         )
 
     def _train_epoch(self, interrupt: Interrupt) -> int:
-        """Train to the end of the epoch, or until a signal, whose number is returned."""
+        """Train to the end of the epoch or of the time, or until a signal, whose number is returned."""
         where, every = self.state.position, self.config.save_every_steps
         self.data.train.set_epoch(where.epoch)
         self.data.go_to(where.batches)
@@ -177,6 +192,8 @@ class Training:
                 self._save()
             if number:
                 return number
+            if self._used >= 1:
+                break
         number, _ = self._read_steps(keep=0)
         return number
 
@@ -194,13 +211,16 @@ class Training:
     def _step(self, window: list[Batch], interrupt: Interrupt) -> None:
         """Queue one optimiser step, and what all processes want to know of each other after it."""
         where = self.state.position
-        rate = self.state.schedule.rate(where.step)
+        rate = self.state.schedule.rate(where.step, self._used)
         figures = self.make_step(window, rate, self._seed_step())
         if self.state.average is not None:
-            self.state.average.update(self.state.network)
+            # torch's AveragedModel does the same, but its counter makes the host wait for the device.
+            update: Any = get_ema_multi_avg_fn(self.config.ema_decay)  # type: ignore[no-untyped-call]
+            update(list(self.state.average.parameters()), list(self.state.network.parameters()), 0)
         where.step += 1
         # Filled in on the device: the host would wait for a copy.
-        requests = [figures.new_full((1,), float(value)) for value in (interrupt.number, self._is_due())]
+        told = interrupt.number, self._is_due(), self._measure_used()
+        requests = [figures.new_full((1,), float(value)) for value in told]
         figures = self._gather(torch.cat([figures, *requests]))
         self._queued.append(
             QueuedStep(
@@ -234,11 +254,18 @@ class Training:
             where.loss_sum, where.loss_steps = where.loss_sum + figures.loss, where.loss_steps + 1
             self.log.step(queued.step, queued.epoch, figures.loss, queued.rate, figures.norm, queued.n_points)
             number, is_due = max(number, figures.signal), is_due or figures.is_due
+            self._used = figures.used
         return number, is_due
 
     def _is_due(self) -> bool:
         minutes = self.config.save_every_minutes
         return minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
+
+    def _measure_used(self) -> float:
+        """Part of the run's time that is over, by the clock of this process."""
+        minutes = self._minutes_before + (time.perf_counter() - self._begun) / 60
+        self.state.position.minutes = minutes
+        return 0.0 if self.config.max_minutes is None else minutes / self.config.max_minutes
 
     def _gather(self, values: Tensor) -> Tensor:
         """The values of every process, one row each, on the device."""
@@ -307,10 +334,7 @@ class Training:
     def _validate(self) -> dict[str, float]:
         metrics: dict[str, float] = {}
         if self.fabric.is_global_zero:
-            kept = self.state.average.swap_in(self.state.network) if self.state.average else None
             metrics = score_split(self.validated, self.data.valid, self.objective, device=self.fabric.device)
-            if self.state.average and kept is not None:
-                self.state.average.swap_out(self.state.network, kept)
             self.model.train()
         received: dict[str, float] = self.fabric.broadcast(metrics)
         return received
@@ -324,13 +348,12 @@ class Training:
         self._saved_at = time.monotonic()
         self.fabric.barrier()
 
-    def _reason_to_stop(self, begun: float) -> str:
+    def _reason_to_stop(self) -> str:
         if self._has_stalled():
             return "early stopping"
-        minutes = self.fabric.broadcast((time.perf_counter() - begun) / 60)
-        if self.config.max_minutes is not None and minutes >= self.config.max_minutes:
-            return "time limit"
-        return "finished"
+        # Validation takes time too.
+        self._used = self.fabric.broadcast(self._measure_used())
+        return "time limit" if self._used >= 1 else "finished"
 
     def _has_stalled(self) -> bool:
         where, patience = self.state.position, self.config.early_stopping

@@ -23,7 +23,7 @@ from hept.settings.fields import ModelConfig, TrainConfig
 
 FLOAT, LONG = 4, 8
 # Of the head, see `hept.model.heads.EmbeddingHead`.
-HEAD_WIDTH, HEAD_LAYERS = 256, 4
+HEAD_LAYERS = 4
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def plan_step(config: TrainConfig, dataset: Dataset, *, world_size: int = 1) -> 
         batch=2 * n_points * of_point,
         pairs=2 * (FLOAT * n_pairs + (2 * LONG * n_points if n_pairs else 0)),
         activations=n_points * count_kept(config.model, network, is_sparing=config.checkpoint_activations),
-        workspace=n_points * FLOAT * HEAD_WIDTH,
+        workspace=n_points * FLOAT * config.model.head_width,
     )
 
 
@@ -106,7 +106,7 @@ def count_kept(model: ModelConfig, network: Network, *, is_sparing: bool = False
     # Two layer norms and their statistics, two sums, the copy for the head, and the feed-forward.
     layer = attends + FLOAT * (5 * hidden + 4 + ff) + masks
     out = model.out_dim if body.head.__class__.__name__ == "EmbeddingHead" else hidden // 2
-    ends = FLOAT * (HEAD_LAYERS * 2 * HEAD_WIDTH + ff + 2 * hidden + out) + out
+    ends = FLOAT * (HEAD_LAYERS * 2 * model.head_width + ff + 2 * hidden + out) + out
     if not is_sparing:
         return model.n_layers * layer + ends
     # Each layer leaves its input and its copy for the head, and is computed again, with its gradients, when

@@ -20,8 +20,8 @@ class QueuedStep:
         rate: Learning rate.
         clouds: Numbers of the events and sectors of its batches, on the host.
         n_points: Of all batches and processes.
-        figures: (processes, batches + 3): shares of the loss, norm of the gradient, number of a signal, and
-            whether it is time to save.
+        figures: (processes, batches + 4): shares of the loss, norm of the gradient, number of a signal,
+            whether it is time to save, and the part of the run's time that is over.
         rank: Of this process.
     """
 
@@ -47,6 +47,7 @@ class QueuedStep:
             norm=rows[self.rank][n_batches],
             signal=int(max(row[n_batches + 1] for row in rows)),
             is_due=any(row[n_batches + 2] for row in rows),
+            used=max(row[n_batches + 3] for row in rows),
         )
 
 
@@ -59,12 +60,14 @@ class StepFigures:
         norm: Of the gradient, the same in all processes.
         signal: Number of a signal that one of the processes has received; 0 for none.
         is_due: Whether one of the processes asks for a saved state.
+        used: Part of the run's time that is over, the same in all processes; 0 without a limit.
     """
 
     shares: list[list[float]]
     norm: float
     signal: int
     is_due: bool
+    used: float
 
     @property
     def loss(self) -> float:

@@ -1,4 +1,7 @@
-"""The learning rate along the way: warm-up, then constant, steps, cosine, or halved on a plateau."""
+"""The learning rate along the way: warm-up, then constant, steps, cosine, or halved on a plateau.
+
+Torch's schedulers count steps only; here a cosine can end with the time of the run, too.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ class Schedule:
     Attributes:
         lr: The rate after warm-up.
         kind: `step` multiplies by `factor` every `step_epochs`; `plateau` when the metric has not improved
-            for more than `patience` epochs; `cosine` falls to 0 at `n_steps`.
+            for more than `patience` epochs; `cosine` falls to 0 at `n_steps` or when the time is used up.
         steps_per_epoch: Optimiser steps of an epoch.
         n_steps: Optimiser steps of the run.
         warmup_steps: The rate grows linearly over so many steps.
@@ -37,15 +40,16 @@ class Schedule:
     best: float = -math.inf
     n_bad_epochs: int = 0
 
-    def rate(self, step: int) -> float:
-        """The learning rate of a step, counted from 0."""
+    def rate(self, step: int, used: float = 0.0) -> float:
+        """The learning rate of a step, counted from 0, where the part `used` of the run's time is over."""
         warm = min(1.0, (step + 1) / (self.warmup_steps + 1))
         if self.kind == "step":
             return self.lr * warm * self.factor ** (step // self.steps_per_epoch // self.step_epochs)
         if self.kind == "plateau":
             return self.lr * warm * self.factor**self.n_reductions
         if self.kind == "cosine":
-            return self.lr * warm * 0.5 * (1 + math.cos(math.pi * min(1.0, step / max(self.n_steps, 1))))
+            done = min(1.0, max(step / max(self.n_steps, 1), used))
+            return self.lr * warm * 0.5 * (1 + math.cos(math.pi * done))
         return self.lr * warm
 
     def end_epoch(self, metric: float) -> None:

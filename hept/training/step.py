@@ -89,10 +89,3 @@ class OptimiserStep:
             return value
         total: Any = self.fabric.all_reduce(value, reduce_op="sum")
         return total  # type: ignore[no-any-return]
-
-
-def make_optimizer(network: nn.Module, lr: float, weight_decay: float) -> Optimizer:
-    """Adam; on a GPU in one kernel, which needs not ask the host whether a gradient has overflowed."""
-    parameters = list(network.parameters())
-    is_fused = bool(parameters) and parameters[0].device.type == "cuda"
-    return torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay, fused=is_fused or None)

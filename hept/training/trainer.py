@@ -16,6 +16,7 @@ from hept.devices.determinism import deterministic
 from hept.devices.memory import TRAINING_REMEDY, memory_errors
 from hept.devices.precision import exact_products
 from hept.devices.threads import choose_threads, use_threads
+from hept.model.trained import TrainedModel
 from hept.runs.data import open_training_data
 from hept.runs.folder import RunFolder
 from hept.runs.lock import lock_run
@@ -31,6 +32,7 @@ def fit(
     dataset: DatasetLike,
     out: Path,
     *,
+    init: TrainedModel | None = None,
     progress: Progress | None = None,
     resume: bool = False,
     device: str = "auto",
@@ -45,6 +47,7 @@ def fit(
         config: What to train.
         dataset: The dataset, its folder or its URL.
         out: Run folder. One that holds an unfinished run of the same settings and dataset goes on.
+        init: Model whose weights training starts from; it has the network and inputs of `config`.
         progress: Listener.
         resume: There must be a saved state in `out` to go on from.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
@@ -90,7 +93,7 @@ def fit(
             threads = folder.read_threads()
         # All processes use the number of the first.
         threads = fabric.broadcast(choose_threads(threads, reserved=config.data.workers, processes=devices))
-        training = Training(fabric, config, data, folder, listener, threads)
+        training = Training(fabric, config, data, folder, listener, threads, init)
         if config.compile:
             # Compiled code keeps the precision of products that it was compiled with.
             stack.enter_context(exact_products())

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,14 @@ def run(line: str, folder: Path) -> None:
     assert done.returncode == 0, f"$ {line}\n{done.stderr[-2000:]}"
 
 
+def write_table(folder: Path) -> None:
+    """The user's own table, and what its columns are."""
+    example = Path(__file__).parents[2] / "examples" / "calorimeter"
+    shutil.copy(example / "showers.yaml", folder / "cells.yaml")
+    script = [sys.executable, example / "simulate.py", folder / "cells.parquet", "--events", "5"]
+    subprocess.run(script, check=True)
+
+
 def write_published_files(folder: Path) -> None:
     """The user's own point clouds in torch_geometric files, which `import` starts from."""
     import torch
@@ -83,8 +92,12 @@ def test_examples_work_as_printed(folder):
         name = program.split()[-1]
         if name in LEFT_OUT:
             continue
+        if name == "table":
+            write_table(folder)
         if name == "import":
             write_published_files(folder)
+        if name == "predict":
+            run("hept-train fit pileup --out runs/pileup --set epochs=1", folder)
         for line in examples_of(command):
             if line not in done and line.split()[1] not in LEFT_OUT:
                 run(f"{line} {SHORTER.get(name, '')}" if "--resume" not in line else line, folder)

@@ -7,6 +7,7 @@ out. By hand, in an empty folder: `python .../tests/docs/test_pages.py PAGE.md`.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ BLOCK = re.compile(
 )
 FILE_NAME = re.compile(r"# ([\w./-]+\.(?:py|ya?ml|csv|sub|sh))\n")
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = ROOT / "examples"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(EXAMPLES.glob("*/README.md"))]
 LANGUAGES = {"bash", "python", "yaml", "text", "bibtex", "cpp", "json", "console", "slurm", "condor"}
 
 
@@ -70,8 +72,15 @@ RUN = [
 ]
 
 
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def name_page(page: Path) -> str:
+    return page.parent.name if EXAMPLES in page.parents else page.stem
+
+
+@pytest.mark.parametrize("page", RUN, ids=name_page)
 def test_every_block_of_a_page_runs(page, tmp_path):
+    if EXAMPLES in page.parents:
+        # Its commands are for its own folder.
+        shutil.copytree(page.parent, tmp_path, dirs_exist_ok=True)
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
@@ -89,7 +98,7 @@ def test_every_block_of_a_page_runs(page, tmp_path):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_blocks_have_a_language_and_blocks_that_do_not_run_say_why(page):
     for block in find_blocks(page.read_text()):
         where = f"{page.name}:{block.line}"
@@ -99,7 +108,7 @@ def test_blocks_have_a_language_and_blocks_that_do_not_run_say_why(page):
             assert block.reason.startswith(REASONS), f"{where}: {block.reason}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_links_between_files_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
         if "://" not in target and not target.startswith("mailto:"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hepdata.loader.dataset import DatasetLike, open_dataset
 from hepdata.progress import ProgressChoice, listen
 from hept.devices.choice import Precision, check_device
-from hept.model.dataset_checks import check_split, check_training
+from hept.model.dataset_checks import check_split, check_training, find_target
 from hept.paper.comparison.plan import choose_models, choose_tables, parse_budget
 from hept.runs.plan import count_points, warn_of_published
 from hept.settings.config import Settings, load_config
@@ -79,8 +79,10 @@ def compare(
     check_device(device)
     opened = open_dataset(dataset)
     # The published settings also on a CPU, since the paper's tables compare them.
-    preset = preset or choose_preset(opened.task, count_points(opened), has_gpu=True).name
-    base = load_config(preset, settings)
+    if preset is None:
+        objective = find_target(opened).objective
+        preset = choose_preset(opened.task, count_points(opened), has_gpu=True, objective=objective).name
+    base = load_config(preset, settings, task=opened.task)
     if precision is not None:
         base = base.model_copy(update={"precision": precision})
     check_training(base, opened)

@@ -26,6 +26,7 @@ class Frame:
         n_layers: Layers.
         hidden_dim: Width of the point features of transformers, and of each head.
         ff_dim: Width between the two layers of transformers' feed-forward networks; None: `hidden_dim`.
+        head_width: Width inside the embedding head of transformers.
         n_heads: Attention heads.
         block_size: Points per attention block; also sets the numbers of random features and samples.
         n_tables: Hash tables.
@@ -48,6 +49,7 @@ class Frame:
     n_layers: int = 4
     hidden_dim: int = 24
     ff_dim: int | None = None
+    head_width: int = 256
     n_heads: int = 8
     block_size: int = 100
     n_tables: int = 3

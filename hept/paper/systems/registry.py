@@ -120,6 +120,7 @@ def _build_hept(frame: Frame, attention: AttentionFactory | None = None) -> HEPT
         n_layers=frame.n_layers,
         hidden_dim=frame.hidden_dim,
         ff_dim=frame.ff_dim,
+        head_width=frame.head_width,
         n_heads=frame.n_heads,
         block_size=frame.block_size,
         n_tables=frame.n_tables,

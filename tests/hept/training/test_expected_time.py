@@ -6,21 +6,20 @@ from hept.training.log import TrainingLog
 
 
 def test_all_steps_where_nothing_limits_the_time():
-    assert expect_seconds(RunLength(2000 * 128, 128), 3.9) == pytest.approx(2000 * 128 * 3.9)
-    line = describe_expected_time(RunLength(2000 * 128, 128), 3.9)
+    assert expect_seconds(RunLength(2000 * 128), 3.9) == pytest.approx(2000 * 128 * 3.9)
+    line = describe_expected_time(RunLength(2000 * 128), 3.9)
     assert line == "expected time: about 11 d 13 h and validation (256,000 steps of 3.9 s)"
 
 
 @pytest.mark.parametrize(
     ("seconds_per_step", "expected"),
     [
-        (1.0, 700.0),  # an epoch takes 100 s: the limit of 660 s is passed in the seventh
+        (1.0, 660.0),
         (0.1, 200.0),  # over before the limit
-        (30.0, 3000.0),  # an epoch is longer than the limit: it is finished
     ],
 )
-def test_a_limit_ends_the_run_with_an_epoch(seconds_per_step, expected):
-    length = RunLength(2000, 100, max_minutes=11)
+def test_a_limit_ends_the_run(seconds_per_step, expected):
+    length = RunLength(2000, max_minutes=11)
     assert expect_seconds(length, seconds_per_step) == pytest.approx(expected)
 
 
@@ -44,7 +43,7 @@ class Heard:
 def test_the_line_comes_once_after_a_few_steps_and_leaves_the_first_out(tmp_path):
     now, heard = [0.0], Heard()
     log = TrainingLog(RunFolder(tmp_path), heard, is_quiet=False, clock=lambda: now[0])
-    log.start(RunLength(90, 10), done=10)
+    log.start(RunLength(90), done=10)
     assert heard.started == (100, 10)
     for step, seconds in enumerate([50, 1, 2, 3, 100, 100], start=11):
         now[0] += seconds
@@ -57,7 +56,7 @@ def test_the_line_comes_once_after_a_few_steps_and_leaves_the_first_out(tmp_path
 def test_other_processes_say_nothing(tmp_path):
     heard = Heard()
     log = TrainingLog(RunFolder(tmp_path), heard, is_quiet=True)
-    log.start(RunLength(90, 10), done=0)
+    log.start(RunLength(90), done=0)
     for step in range(6):
         log.step(step, 1, 0.5, 1e-3, 2.0, 100)
     assert (heard.started, heard.lines) == (None, [])

@@ -26,7 +26,7 @@ def read_scalars(folder):
 
 def test_rows_and_tensorboard_say_the_same(tmp_path):
     log = TrainingLog(RunFolder(tmp_path), Silent(), is_quiet=False)
-    log.start(RunLength(2, 2), done=0)
+    log.start(RunLength(2), done=0)
     assert list(log.time_waiting([1, 2])) == [1, 2]
     log.step(1, 1, 0.5, 1e-3, 2.0, 100)
     log.step(2, 1, 0.25, 1e-3, 1.0, 100)
@@ -52,7 +52,7 @@ from hept.training.expected_time import RunLength
 from hept.training.log import TrainingLog
 
 log = TrainingLog(RunFolder(Path(sys.argv[1])), Silent(), is_quiet=False)
-log.start(RunLength(100, 100), done=0)
+log.start(RunLength(100), done=0)
 resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
 for act in (lambda: [log.step(step, 1, 0.5, 1e-3, 2.0, 100) for step in range(1, 100)], log.finish):
     try:

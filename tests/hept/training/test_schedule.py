@@ -19,6 +19,12 @@ def test_cosine_falls_to_nothing():
     assert [schedule.rate(step) for step in (0, 50, 100)] == pytest.approx([1, 0.5, 0], abs=1e-12)
 
 
+def test_cosine_ends_with_the_time():
+    schedule = make("cosine")
+    assert [schedule.rate(0, used) for used in (0, 0.5, 1, 1.2)] == pytest.approx([1, 0.5, 0, 0], abs=1e-12)
+    assert schedule.rate(50, 0.1) == pytest.approx(0.5)
+
+
 def test_warm_up_grows_linearly_then_ends():
     schedule = make("constant", warmup_steps=4)
     assert [schedule.rate(step) for step in range(6)] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 1])

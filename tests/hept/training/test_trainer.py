@@ -2,13 +2,16 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
+import hept
 from hepdata.errors import InputError, JobError
+from hepdata.loader.dataset import open_dataset
 from hepdata.schema import TRACKING
 from hept.evaluation.evaluator import evaluate
 from hept.model.weights import load_model
@@ -101,9 +104,12 @@ trainer.fit(load_config("tracking-demo", changes), dataset, Path(out))
 """
 
 
-@pytest.mark.parametrize("kill_at", [1, 5])
-def test_killed_and_resumed_is_undisturbed(tracking_dataset, small_config, tmp_path, kill_at):
+@pytest.mark.parametrize(("kill_at", "kind"), [(1, "adam"), (5, "muon")])
+def test_killed_and_resumed_is_undisturbed(tracking_dataset, small_config, tmp_path, kill_at, kind):
+    if kind == "muon" and not hasattr(torch.optim, "Muon"):
+        pytest.skip("needs torch 2.9")
     changes = ["epochs=2", "ema_decay=0.9", "save_every_steps=3", "optimizer.schedule=plateau"]
+    changes += [f"optimizer.kind={kind}", "loss.negatives=both"]
     config = small_config("tracking-demo", *changes)
     whole = fit(config, tracking_dataset, tmp_path / "whole")
     path = tmp_path / "config.yaml"
@@ -204,7 +210,33 @@ def test_early_stopping_and_time_limit(tracking_dataset, small_config, tmp_path)
     result = fit(small_config("tracking-demo", *frozen, "early_stopping=2"), tracking_dataset, tmp_path / "a")
     assert (result.stopped, result.epochs) == ("early stopping", 3)
     result = fit(small_config("tracking-demo", "max_minutes=1e-6"), tracking_dataset, tmp_path / "b")
-    assert (result.stopped, result.epochs) == ("time limit", 1)
+    assert (result.stopped, result.epochs, result.steps) == ("time limit", 1, 1)
+    assert RunFolder(result.run).read_rows("metrics")
+    again = fit(
+        small_config("tracking-demo", "max_minutes=1e-6"), tracking_dataset, tmp_path / "b", resume=True
+    )
+    assert (again.stopped, again.steps) == ("time limit", 1)
+
+
+def test_mined_pairs_need_no_lists_and_give_the_same_particles(
+    make_dataset, tracking_dataset, small_config, tmp_path
+):
+    bare = make_dataset(change=lambda cloud: replace(cloud, positives=None, negatives=None))
+    config = small_config("tracking-demo", "loss.negatives=mined", "loss.mining_window=60")
+    runs = [
+        fit(config, dataset, tmp_path / name).run for name, dataset in (("a", bare), ("b", tracking_dataset))
+    ]
+    assert losses(runs[0]) == losses(runs[1])
+    both = fit(small_config("tracking-demo", "loss.negatives=both"), tracking_dataset, tmp_path / "both").run
+    # With further negatives the same network has a larger loss.
+    assert float(losses(both)[0]) > float(losses(runs[1])[0])
+
+
+def test_normalised_embeddings_have_length_one(tracking_dataset, small_config, tmp_path):
+    config = small_config("tracking-demo", "model.normalise=true", "epochs=1")
+    run = fit(config, tracking_dataset, tmp_path / "run").run
+    out = load_model(run)(open_dataset(tracking_dataset)["valid"][0])
+    torch.testing.assert_close(out.norm(dim=1), torch.ones(len(out)))
 
 
 def test_saved_weights_are_those_of_the_average(tracking_dataset, small_config, tmp_path):
@@ -226,6 +258,40 @@ def test_activation_checkpointing_changes_memory_not_losses(tracking_dataset, sm
     assert load_model(sparing).task == "tracking"
 
 
+def test_training_starts_from_other_weights_and_their_network(
+    make_dataset, tracking_dataset, small_config, tmp_path
+):
+    first = fit(
+        small_config("tracking-demo", "model.hidden_dim=10"), tracking_dataset, tmp_path / "first"
+    ).run
+    other = make_dataset(change=lambda cloud: replace(cloud, event_id=cloud.event_id + 50))
+    settings = {"epochs": 1, "optimizer.lr": 1e-12}
+    run = hept.fit(other, tmp_path / "second", preset="tracking-laptop", settings=settings, init=first)
+    assert run.config.model.hidden_dim == 10
+    assert RunFolder(run.path).read_description()["init"] == str(first / BEST)
+    cloud = open_dataset(other)["valid"][0]
+    torch.testing.assert_close(load_model(run)(cloud), load_model(first)(cloud), rtol=1e-4, atol=1e-6)
+    # The same call again goes on with the run.
+    again = hept.fit(other, tmp_path / "second", preset="tracking-laptop", settings=settings, init=first)
+    assert again.result.steps == run.result.steps
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings", "message"),
+    [
+        ("tracking-demo", {"model.n_layers": 2}, "setting model.n_layers: found a setting of the network"),
+        ("pileup-demo", {}, "found weights for tracking; expected weights for pileup"),
+    ],
+)
+def test_weights_that_do_not_fit_are_one_line(
+    tracking_dataset, small_config, tmp_path, preset, settings, message
+):
+    first = fit(small_config("tracking-demo", "epochs=1"), tracking_dataset, tmp_path / "first").run
+    with pytest.raises(InputError, match=message):
+        hept.fit(tracking_dataset, tmp_path / "second", preset=preset, settings=settings, init=first)
+    assert not (tmp_path / "second").exists()
+
+
 def test_bf16_trains(tracking_dataset, small_config, tmp_path):
     result = fit(small_config("tracking-demo", "precision=bf16-mixed"), tracking_dataset, tmp_path / "run")
     assert all(np.isfinite(float(loss)) for loss in losses(result.run))
@@ -241,8 +307,6 @@ def test_bf16_trains(tracking_dataset, small_config, tmp_path):
     ],
 )
 def test_datasets_that_do_not_fit_are_one_line(make_dataset, small_config, tmp_path, task, made, message):
-    from dataclasses import replace
-
     missing = made.get("without")
     options = {"splits": made.get("splits")}
     if missing == "pairs":

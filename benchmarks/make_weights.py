@@ -1,0 +1,108 @@
+"""Make the weights in `hept/weights`: events are simulated, a preset is trained, weights and a card are kept.
+
+    python -m benchmarks.make_weights /scratch/tracking-acts
+
+trains both weights of `WEIGHTS` one after the other, on the same simulated events. Events, dataset and runs
+stay in that folder: the same command continues what was stopped. A limit of time makes the number of steps,
+and with it the weights, depend on the machine; events, settings and seed do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+import hepdata
+import hept
+from hept.model.kept import FOLDER
+from hept.model.network import count_parameters
+from hept.model.weights import load_model, read_card
+from hept.runs.folder import BEST, RunFolder
+
+# Name to preset.
+WEIGHTS = {"tracking-acts-fast": "tracking-ten-minutes", "tracking-acts": "tracking-best"}
+N_EVENTS, SEED, FIRST = 300, 7, 1000
+N_VALID = 16
+
+
+def prepare(work: Path, *, workers: int) -> hepdata.Dataset:
+    """The dataset of the simulated events; the last ones choose the epoch and the reconstruction."""
+    raw, last = work / "train", FIRST + N_EVENTS - 1
+    if not (raw / f"event{last:09d}-hits.csv").exists():
+        hepdata.simulate_tracking(
+            raw, engine="acts", events=N_EVENTS, seed=SEED, first_event=FIRST, workers=workers
+        )
+    split = f"train={FIRST}-{last - N_VALID},valid={last - N_VALID + 1}-{last}"
+    return hepdata.build_tracking(raw, work / "dataset", pairs="none", split=split, workers=workers)
+
+
+def train(name: str, data: hepdata.Dataset, work: Path, *, threads: int | None) -> hept.Run:
+    """Train, or continue, one of the weights, and tune its reconstruction."""
+    run = hept.fit(data, work / name, preset=WEIGHTS[name], threads=threads, progress=True)
+    hept.tune_clustering(run, data, threads=threads)
+    return run
+
+
+def keep(name: str, run: hept.Run, out: Path) -> None:
+    """Copy weights and reconstruction, and write the card."""
+    out.mkdir(exist_ok=True)
+    shutil.copyfile(run.path / BEST, out / f"{name}.safetensors")
+    shutil.copyfile(run.path / "clustering.json", out / f"{name}.clustering.json")
+    (out / f"{name}.md").write_text(describe(name, run), encoding="utf-8")
+
+
+def describe(name: str, run: hept.Run) -> str:
+    """The card of a model."""
+    trained, card = load_model(run.path), read_card(run.path / BEST)
+    folder = RunFolder(run.path)
+    description, rows = folder.read_description(), folder.read_rows("metrics")
+    row = next(each for each in rows if int(each["epoch"]) == card.epoch)
+    minutes = sum(float(each["seconds"]) for each in rows) / 60
+    columns = ", ".join(f"`{entry.column}`" for entry in trained.features)
+    metrics = "\n".join(f"| {key} | {value:.4g} |" for key, value in sorted(card.metrics.items()))
+    clustering = json.dumps(json.loads((run.path / "clustering.json").read_text()))
+    return f"""# {name}
+
+Embeddings of pixel hits of the TrackML detector, and a reconstruction of tracks from them:
+`hept-train predict {name} RAW --out tracks.parquet`.
+
+**Trained on simulated events only**: {N_EVENTS - N_VALID} events of
+`hept-data simulate tracking --engine acts` (Pythia tt̄ with soft collisions, ACTS Fatras; seed {SEED}, about
+6,600 pixel hits each), {N_VALID} others to choose. Other detectors, other densities and real data need
+training of their own; `hept-train fit --init {name}` starts from these weights.
+
+- {count_parameters(trained.network):,} parameters, preset `{WEIGHTS[name]}`, seed {run.config.seed};
+  {row["step"]} steps in {minutes:.0f} minutes on {description["threads"]} CPU threads
+- made by `python -m benchmarks.make_weights FOLDER`
+- inputs: {columns}
+- dataset fingerprint `{card.dataset}`, epoch {card.epoch}
+- reconstruction, chosen on the validation events: `{clustering}`
+
+On the validation events, which also chose the epoch:
+
+| figure | value |
+|---|---|
+{metrics}
+
+Figures on events that chose nothing are in the documentation, "What is measured". Licence: MIT.
+"""
+
+
+def main() -> None:
+    """Make all weights."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("work", type=Path, help="folder for events, dataset and runs")
+    parser.add_argument("--only", nargs="+", choices=list(WEIGHTS), default=list(WEIGHTS))
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    given = parser.parse_args()
+    data = prepare(given.work, workers=given.threads or 1)
+    for name in given.only:
+        keep(name, train(name, data, given.work, threads=given.threads), given.out)
+
+
+if __name__ == "__main__":
+    main()
