@@ -1,7 +1,7 @@
 """Raw collision events to η–φ point-cloud datasets, and datasets to arrays and tensors.
 
 Raw events:
-    simulate_tracking, simulate_pileup   write events of a toy detector
+    simulate_tracking, simulate_pileup   write simulated raw events
     inspect                              what a Delphes file has
 
 Datasets:
@@ -113,4 +113,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return [*__all__, "__doc__", "__version__"]
