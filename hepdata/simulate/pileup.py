@@ -203,15 +203,9 @@ def _draw_jets(
     return _Draw(pid, pt, y, phi, collision[jet])
 
 
-<<<<<<< HEAD
 def _draw_species(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
     known = np.array([pid for pid in _CODES if pid != _PHOTON])
-    shares = np.array([_SPECIES[pid][2] for pid in known])
-=======
-def _draw_species(rng: np.random.Generator, n: int, charged: tuple[bool, ...]) -> NDArray[np.int64]:
-    known = np.array([pid for pid in _CODES if pid != _PHOTON and bool(_SPECIES[pid][0]) in charged])
     shares = np.array([_SPECIES[pid][1] for pid in known])
->>>>>>> main
     pid = rng.choice(known, size=n, p=shares / shares.sum())
     sign = np.where(rng.random(n) < 0.5, -1, 1)
     return np.where(np.isin(pid, _OWN_ANTIPARTICLE), pid, sign * pid)

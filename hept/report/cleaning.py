@@ -9,12 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_grid
-=======
-from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure
-from hepdata.schema import PARTICLE_CLASSES
->>>>>>> main
 from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.cleaning import Cleaning, tabulate_weights
 from hept.metrics.jets import PT_MIN
@@ -22,7 +17,6 @@ from hept.report.definitions import explain
 from hept.report.page import Page
 from hept.report.particles import add_particles
 
-<<<<<<< HEAD
 COLORS = {"truth": INK, "model": SIGNAL, "puppi": ACCENT, "chs": REFERENCE, "none": "#b8860b"}
 _AXES = {
     "pt": ("pT [GeV]", np.array([20.0, 30, 45, 70, 110, 200])),
@@ -46,12 +40,6 @@ _MET_FIGURES = {
     "scale": "scale",
     "tail": "wrong by > 30 GeV",
 }
-=======
-_COLORS = dict(zip(WEIGHTS, (INK, SIGNAL, ACCENT, REFERENCE, "#b8860b"), strict=True))
-_PT_EDGES = np.array([20.0, 30, 45, 70, 110, 200])
-_ETA_EDGES = np.array([-5.0, -2.5, -1.25, 0, 1.25, 2.5, 5])
-_PARTICLE_PT = np.array([0.0, 0.5, 0.9, 1.5, 2.5, 5, 1e4])
->>>>>>> main
 
 
 def add_cleaning(page: Page, cleaning: Cleaning) -> None:
@@ -142,7 +130,6 @@ def _place(edges: NDArray[np.floating], place: int, n: int) -> NDArray[np.float6
     return np.asarray(edges[:-1] + np.diff(edges) * (0.5 + 0.12 * (place - (n - 1) / 2)))
 
 
-<<<<<<< HEAD
 def _draw_points(
     panel: Axes, at: NDArray[np.floating], value: NDArray[np.floating], error: NDArray[np.floating], name: str
 ) -> None:
@@ -181,22 +168,3 @@ def _draw_missing_pt(cleaning: Cleaning) -> Figure:
         panel.set_xlabel("collisions")
     panels[0].legend(frameon=False, fontsize=7, title=f"{', '.join(map(str, n))} events", title_fontsize=7)
     return drawing
-=======
-def _rows(cleaning: Cleaning) -> list[tuple[object, ...]]:
-    """Average precision in bins of pT and |η| and by species."""
-    pt, eta, is_leading = (cleaning.pooled(name) for name in ("pt", "eta", "is_leading"))
-    selections = {
-        f"pT {low:g} to {high:g} GeV": (pt >= low) & (pt < high) for low, high in pairwise(_PARTICLE_PT)
-    }
-    for low, high in ((0.0, 1.5), (1.5, 2.5), (2.5, 5.0)):
-        selections[f"|η| {low:g} to {high:g}"] = (np.abs(eta) >= low) & (np.abs(eta) < high)
-    if "pid_class" in cleaning.particles[0]:
-        species = cleaning.pooled("pid_class")
-        selections |= {name: species == number for number, (name, _) in enumerate(PARTICLE_CLASSES)}
-    rows: list[tuple[object, ...]] = []
-    for name, chosen in selections.items():
-        if chosen.any():
-            areas = [classify(cleaning.pooled(w)[chosen], is_leading[chosen]).auc for w in ("model", "puppi")]
-            rows.append((name, int(chosen.sum()), int(is_leading[chosen].sum()), *areas))
-    return rows
->>>>>>> main

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_grid
+from hepdata.schema import PARTICLE_CLASSES
 from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.calibration import calibrate_curve
 from hept.metrics.classification import classify
@@ -21,7 +22,6 @@ from hept.report.page import Page
 
 _PT_EDGES = (0.0, 0.5, 0.9, 1.5, 2.5, 5.0, np.inf)
 _ETA_EDGES = (0.0, 1.5, 2.5, 5.0)
-SPECIES = ("charged", "photon", "K0L", "K0S", "neutron", "Λ", "Ξ0", "other neutral")
 _COLORS = {"model": SIGNAL, "puppi": ACCENT}
 _LINES = (SIGNAL, ACCENT, "#b8860b", INK, REFERENCE, "#6a4c93", "#588157", "#bc6c25")
 _N_RESAMPLED = 30
@@ -63,7 +63,7 @@ def _select(cleaning: Cleaning) -> dict[str, Selections]:
     }
     if "pid_class" in cleaning.particles[0]:
         species = cleaning.pooled("pid_class")
-        variables["species"] = {name: species == code for code, name in enumerate(SPECIES)}
+        variables["species"] = {name: species == number for number, (name, _) in enumerate(PARTICLE_CLASSES)}
     return {
         variable: {name: chosen for name, chosen in selections.items() if chosen.any()}
         for variable, selections in variables.items()
