@@ -7,6 +7,7 @@ Training and its results:
     evaluate, write_report      figures of merit, and a page with pictures
     view                        events with the model's answers on an interactive page
     tune_clustering, predict    tracks from embeddings; predictions for every point, as Parquet
+    score_tracks                the tracks of any tracker against the truth
     clean                       weights and scaled momenta for a raw Delphes file
     export_model                one file (ONNX, torch.export) that runs without this package
     package_model               a folder for a model hub
@@ -31,6 +32,7 @@ Submodules:
     objectives    loss and metrics of a task    losses        InfoNCE, focal
     training      the training loop             metrics       AP@k, classification, tracks, cleaning
     evaluation    metrics, tracks, predictions  report        report.html
+    tracks        the tree, helices, track files
     devices       threads, GPUs, memory         commands      most of the functions above
     diagnosis     the checks of `doctor`        paper         systems, tables and theory of the paper
     export        files for other programs
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
         index_runs,
         plan_memory,
         predict,
+        score_tracks,
         tune,
         tune_clustering,
         view,
@@ -99,6 +102,7 @@ __all__ = [
     "package_model",
     "plan_memory",
     "predict",
+    "score_tracks",
     "tune",
     "tune_clustering",
     "view",
@@ -128,6 +132,7 @@ _MODULES = {
     "package_model": "hept.export.package",
     "plan_memory": "hept.commands",
     "predict": "hept.commands",
+    "score_tracks": "hept.commands",
     "tune": "hept.commands",
     "tune_clustering": "hept.commands",
     "view": "hept.commands",

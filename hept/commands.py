@@ -24,12 +24,13 @@ from hept.settings.config import Settings, apply_settings
 if TYPE_CHECKING:
     from hept.diagnosis.diagnosis import Diagnosis
     from hept.evaluation.cleaner import Cleaned
-    from hept.evaluation.clustering import Clustering, Method
     from hept.evaluation.predictor import Prediction
+    from hept.evaluation.scoring import Scored
     from hept.evaluation.tuning import Trial
     from hept.model.trained import ModelLike, TrainedModel
     from hept.report.compare_runs import RunComparison
     from hept.report.index import RunEntry
+    from hept.tracks.finder import Clustering, Method
     from hept.training.memory_plan import MemoryPlan
     from hept.training.tune import TuneTrial
 
@@ -213,7 +214,8 @@ def predict(
         dataset: Location, or the opened dataset.
         out: The Parquet file.
         split: One split; all where not given.
-        method: Clustering of tracks, "dbscan" or "hdbscan"; what was tuned for the run where not given.
+        method: "tree", "dbscan" or "hdbscan"; what was tuned for the model where not given. Without either,
+            it is tuned on the validation split, or the tree finds its scale in the embeddings, and says so.
         eps: Largest distance of neighbours in a track (dbscan).
         min_points: Smallest neighbourhood or track.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
@@ -229,25 +231,65 @@ def predict(
     opened = open_inputs(model, dataset, split)
     from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import predictor
-    from hept.evaluation.clustering import Clustering
+    from hept.evaluation.tuning import choose_clustering
     from hept.model.weights import load_model
 
     trained = load_model(model).on(device, precision)
-    tuned = _find_clustering(trained.source)
-    before = tuned or Clustering()
-    chosen = Clustering(
-        method=method or before.method,
-        eps=before.eps if eps is None else eps,
-        min_points=min_points or before.min_points,
-    )
     with use_threads(choose_threads(threads)), listen(progress) as listener:
-        if trained.is_embedding and tuned is None and eps is None and method != "hdbscan":
-            listener.announce(
-                "note: the clustering was not tuned for this model; tune it first for better tracks"
-            )
+        chosen = choose_clustering(
+            trained, opened, method=method, eps=eps, min_points=min_points, progress=listener
+        )
         return predictor.predict(
             trained, opened, Path(out), split=split, clustering=chosen, progress=listener
         )
+
+
+def score_tracks(
+    tracks: PathLike,
+    dataset: DatasetLike,
+    split: str = "test",
+    *,
+    pt_min: float = 0.9,
+    eta_max: float | None = None,
+    min_hits: int = 0,
+    min_layers: int = 0,
+    primary: bool | None = None,
+    picture: PathLike | None = None,
+    progress: ProgressChoice = None,
+) -> Scored:
+    """Score the tracks of any tracker against the truth of a dataset.
+
+    Args:
+        tracks: Parquet or CSV with event_id, hit_id and track_id, or ColliderML's tracks.
+        dataset: Location, or the opened dataset. Sectors of an event are joined.
+        split: Whose events are scored.
+        pt_min: Particles to be found have a larger pT, in GeV.
+        eta_max: They have a smaller |η|.
+        min_hits: Hits of a particle at least.
+        min_layers: Layers of a particle at least, beyond the dataset's own three.
+        primary: True for particles from the beam line alone, False for the others.
+        picture: PNG file to draw rates against pT, η and density into.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        Figures of merit with intervals and counts, and rates in bins.
+
+    Raises:
+        InputError: Unusable files, no truth, an unknown property, or no common event.
+    """
+    opened = open_dataset(dataset)
+    from hept.evaluation import scoring
+    from hept.metrics.tracks import TargetCuts
+
+    cuts = TargetCuts(pt_min, eta_max, min_hits, min_layers, primary)
+    with listen(progress) as listener:
+        scored = scoring.score_tracks(Path(tracks), opened, split, cuts, progress=listener)
+    if picture is not None:
+        from hepdata.pictures.canvas import save_figure
+        from hept.report.figures import draw_efficiencies
+
+        save_figure(draw_efficiencies(scored.score), Path(picture))
+    return scored
 
 
 def clean(
@@ -308,7 +350,7 @@ def tune_clustering(
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> list[Trial]:
-    """Try clusterings of a model's embeddings, and keep the best in its run folder.
+    """Try how a model's embeddings become tracks, and keep the best in its run folder, or beside its weights.
 
     Args:
         run: The run, a weights file, or a loaded model.
@@ -321,7 +363,8 @@ def tune_clustering(
         progress: See `hepdata.progress.listen`.
 
     Returns:
-        All trials, the best first: it finds the most particles above 0.9 GeV.
+        All trials, the best first: by efficiency (double majority, above 0.9 GeV) times purity (the part of
+        all tracks that match a particle).
 
     Raises:
         InputError: Not a model that embeds, or the dataset does not fit.
@@ -335,8 +378,7 @@ def tune_clustering(
     trained = load_model(run).on(device, precision)
     with use_threads(choose_threads(threads)), listen(progress) as listener:
         trials = tuning.tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=listener)
-    if (folder := _run_of(trained.source)) is not None:
-        tuning.save_clustering(folder, trials[0].clustering)
+    tuning.save_clustering(Path(trained.source), trials[0].clustering)
     return trials
 
 
@@ -428,10 +470,10 @@ def view(
     opened = open_inputs(run, dataset, split)
     split = split or choose_split(opened)
     from hept.devices.threads import choose_threads, use_threads
-    from hept.evaluation.clustering import Clustering
     from hept.evaluation.inference import run_model
     from hept.model.weights import load_model
     from hept.report.view import FILE, write_view
+    from hept.tracks.finder import Clustering
 
     trained = load_model(run).on(device, precision)
     folder = _run_of(trained.source)
@@ -658,5 +700,4 @@ def _run_of(path: PathLike) -> Path | None:
 def _find_clustering(source: str) -> Clustering | None:
     from hept.evaluation.tuning import load_clustering
 
-    folder = _run_of(source)
-    return None if folder is None else load_clustering(folder)
+    return load_clustering(Path(source))

@@ -36,6 +36,7 @@ COMMANDS = {
     "describe": hept.describe,
     "eval": hept.evaluate,
     "predict": hept.predict,
+    "score": hept.score_tracks,
     "tune-clustering": hept.tune_clustering,
     "tune": hept.tune,
     "compare-runs": hept.compare_runs,

@@ -11,7 +11,6 @@ from hepdata.progress import Progress
 from hepdata.schema import Target
 from hepdata.storage.atomic import write_atomically
 from hept.devices.choice import Precision
-from hept.evaluation.clustering import Clustering
 from hept.evaluation.inference import Answer
 from hept.metrics.classification import Classification
 from hept.metrics.cleaning import tabulate_weights
@@ -105,8 +104,8 @@ def _add_pictures(page: Page, results: Results, folder: RunFolder, dataset: Data
     metric = make_objective(target, trained.config.loss).metric
     page.add_figure(draw_curves(folder.read_rows("metrics"), metric), "Loss and validation metric by epoch.")
     if tracks is not None and target.pt is not None and dataset.schema.has_column(target.eta or ""):
-        page.add_section("Tracks", f"Found by {_name(results.clustering)}.")
-        page.add_figure(draw_efficiencies(tracks.rates), EFFICIENCY_CAPTION)
+        page.add_section("Tracks", f"Found by {results.clustering.name}.")
+        page.add_figure(draw_efficiencies(tracks), EFFICIENCY_CAPTION)
     if results.curves:
         page.add_section("Precision and recall")
         page.add_table(CURVE_HEADER, _tabulate_curves(results.curves, "pairs" if tracks else "points"))
@@ -155,11 +154,6 @@ def _tabulate_curves(curves: dict[str, Classification], entries: str) -> list[tu
         (name, one.auc, f"{one.roc_auc:.4g}", f"{one.n_points:,} {entries}, {one.n_positives:,} positive")
         for name, one in curves.items()
     ]
-
-
-def _name(clustering: Clustering) -> str:
-    scale = f"eps {clustering.eps:.3g}, " if clustering.method == "dbscan" else ""
-    return f"{clustering.method} ({scale}at least {clustering.min_points} hits)"
 
 
 def _facts(folder: RunFolder, dataset: Dataset) -> list[tuple[str, str]]:
