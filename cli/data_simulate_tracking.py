@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -19,39 +20,59 @@ from .tables import format_bytes, print_table
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--events", default=10, show_default=True, help="How many events.")
 @click.option(
-    "--hits-per-event", default=2000, show_default=True, help="Mean number of hits, noise included."
+    "--hits-per-event",
+    type=int,
+    help="Mean number of hits, noise included.  [default: 2000; with --engine acts 13000]",
 )
 @click.option("--seed", default=0, show_default=True, help="The same seed gives the same bytes.")
+@click.option(
+    "--engine",
+    type=click.Choice(["toy", "acts"]),
+    default="toy",
+    show_default=True,
+    help="Who simulates.",
+)
 @click.option("--first-event", default=FIRST_EVENT, show_default=True, help="Number of the first event.")
 @click.option("--gzip/--no-gzip", default=False, help="Write .csv.gz files.  [default: no-gzip]")
+@click.option(
+    "--workers", type=int, help="Processes; same events with any number.  [default: 1; acts: one per core]"
+)
 @json_option
 def command(
     out: Path,
     events: int,
-    hits_per_event: int,
+    hits_per_event: int | None,
     seed: int,
+    engine: Literal["toy", "acts"],
     first_event: int,
     gzip: bool,
+    workers: int | None,
     json_path: Path | None,
 ) -> None:
     """Simulate TrackML events into the folder OUT.
 
     Writes hits, cells, particles and truth of each event, and detectors.csv, in the files of the TrackML
-    challenge: charged particles in 2 T through four barrel layers and seven discs on each side, with multiple
-    scattering, decays in flight, inefficiency and 15 % noise. Files of the same names in OUT are replaced;
-    OUT may hold no other events.
+    challenge. Files of the same names in OUT are replaced; OUT may hold no other events.
+
+    The engine "toy" needs nothing: charged particles in 2 T through four barrel layers and seven discs on
+    each side, with multiple scattering, decays in flight, inefficiency and 15 % noise. The engine "acts"
+    simulates the whole TrackML detector (pip install 'hept[acts]'): top pairs with pileup by Pythia, transport
+    through the material by ACTS Fatras, hadronic interactions, merged clusters, noise.
 
     \b
-    Example:
+    Examples:
       hept-data simulate tracking raw --events 20 --hits-per-event 2000
+      hept-data simulate tracking raw --events 1000 --engine acts
     """
     summary = simulate_tracking(
         out,
         events=events,
         hits_per_event=hits_per_event,
         seed=seed,
+        engine=engine,
         first_event=first_event,
         gzip=gzip,
+        workers=workers,
         progress=True,
     )
     _print_summary(out, summary)

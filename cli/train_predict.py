@@ -59,7 +59,7 @@ def command(
     \b
     Examples:
       hept-train predict runs/a tracking --out hits.parquet
-      hept-train predict runs/pileup sample.root --out sample_cleaned.root
+      hept-train predict runs/pileup pileup.root --out pileup_cleaned.root
     """
     if dataset.endswith(".root"):
         cleaned = hept.clean(

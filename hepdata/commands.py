@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from hepdata.errors import InputError
 from hepdata.progress import ProgressChoice, listen
 
 if TYPE_CHECKING:
@@ -24,37 +25,56 @@ def simulate_tracking(
     out: PathLike,
     *,
     events: int = 10,
-    hits_per_event: int = 2000,
+    hits_per_event: int | None = None,
     seed: int = 0,
+    engine: Literal["toy", "acts"] = "toy",
     first_event: int = 1000,
     gzip: bool = False,
+    workers: int | None = None,
     progress: ProgressChoice = None,
 ) -> SimulationSummary:
-    """Simulate TrackML events of a pixel detector into a folder.
+    """Simulate TrackML events into a folder.
 
     Args:
         out: Folder of the CSV files; it must not contain other events.
         events: How many events.
-        hits_per_event: Mean number of hits, noise included.
+        hits_per_event: Mean number of hits, noise included; unless given, 2,000 with the engine "toy" and
+            13,000 with "acts".
         seed: The same seed gives the same bytes.
+        engine: "toy", a small pixel detector, needs nothing and takes milliseconds an event. "acts" simulates
+            pp → tt̄ with pileup in the whole TrackML detector by Pythia and ACTS Fatras (extra `acts`).
         first_event: Number of the first event.
         gzip: Write .csv.gz files.
+        workers: Number of processes; unless given, one for "toy" and one per core for "acts". The events do
+            not depend on it.
         progress: See `hepdata.progress.listen`.
 
     Raises:
-        InputError: A number out of range, or a folder that cannot take the files.
+        InputError: A number out of range, a folder that cannot take the files, or a missing package.
         JobError: Writing failed.
     """
+    from joblib import cpu_count
+
+    from hepdata.simulate.acts.event import ActsSimulation
+    from hepdata.simulate.tracking import ToySimulation
     from hepdata.simulate.trackml_writer import simulate_files
+
+    if engine not in ("toy", "acts"):
+        raise InputError(
+            "`engine`", found=repr(engine), expected="'toy' or 'acts'", remedy="choose one of the two"
+        )
+    is_toy = engine == "toy"
 
     with listen(progress) as listener:
         return simulate_files(
             Path(out),
             n_events=events,
-            hits_per_event=hits_per_event,
+            hits_per_event=(2000 if is_toy else 13_000) if hits_per_event is None else hits_per_event,
             seed=seed,
             first_event=first_event,
             compress=gzip,
+            simulation=ToySimulation() if is_toy else ActsSimulation(),
+            workers=(1 if is_toy else cpu_count()) if workers is None else workers,
             progress=listener,
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .detector import Detector, FloatArray, IntArray
+from .detector import FloatArray, IntArray, ModuleTable
 
 FLUCTUATION = 0.043  # scale of the energy loss in one cell: a standard deviation of about a tenth
 CELL_NOISE, THRESHOLD = 0.003, 0.008  # mm of silicon
@@ -44,20 +44,19 @@ class Grid:
     """The cells of the modules of n clusters: numbers count from the corner (−origin_u, −origin_v).
 
     Attributes:
-        pitch: Cell size along u and v.
+        pitch: (n, 2) cell size along u and v.
         origin: (n, 2) half sizes.
         size: (n, 2) cells along u and v.
     """
 
-    pitch: tuple[float, float]
+    pitch: FloatArray
     origin: FloatArray
     size: IntArray
 
 
-def make_grid(detector: Detector, modules: IntArray) -> Grid:
+def make_grid(table: ModuleTable, modules: IntArray) -> Grid:
     """The cells of the modules at rows `modules`."""
-    layout, table = detector.layout, detector.modules
-    pitch = (layout.pitch_u, layout.pitch_v)
+    pitch = table.pitch[modules]
     origin = np.stack([table.max_half_u[modules], table.half_v[modules]], axis=1)
     return Grid(pitch, origin, np.ceil(2 * origin / pitch - 1e-9).astype(np.int64))
 

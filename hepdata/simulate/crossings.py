@@ -47,6 +47,12 @@ class Crossings:
             self.particle[rows], self.module[rows], self.step[rows], self.position[rows], self.momentum[rows]
         )
 
+    @staticmethod
+    def join(parts: list[Crossings]) -> Crossings:
+        """All of them, in order."""
+        names = Crossings.__dataclass_fields__
+        return Crossings(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
 
 def trace(
     particles: Particles, detector: Detector, rng: np.random.Generator, *, scattering: bool = True
@@ -73,9 +79,7 @@ def trace(
         found.append(Crossings(row, module[row, column], np.full(len(row), step), at.position, at.momentum()))
         if scattering:
             helices = _scatter(helices, np.where(hit, length, -np.inf).max(axis=1), detector, step, rng)
-    return Crossings(
-        *(np.concatenate([getattr(part, name) for part in found]) for name in Crossings.__dataclass_fields__)
-    )
+    return Crossings.join(found)
 
 
 def _try_barrel(helices: Helices, detector: Detector, layer: BarrelLayer) -> tuple[IntArray, FloatArray]:
@@ -133,18 +137,11 @@ def _keep_inside(
     """Make NaN the lengths at which the helix passes outside the module."""
     row, column = np.nonzero(np.isfinite(length))
     rows = modules_at[row, column]
-    u, v = to_local(detector, rows, helices[row].walk(length[row, column]).position)
+    u, v = detector.modules.to_local(rows, helices[row].walk(length[row, column]).position)
     outside = (np.abs(v) > detector.modules.half_v[rows]) | (np.abs(u) > detector.modules.half_u_at(rows, v))
     kept = length.copy()
     kept[row[outside], column[outside]] = np.nan
     return modules_at, kept
-
-
-def to_local(detector: Detector, rows: IntArray, position: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(u, v) of points (n, 3) on the modules `rows`."""
-    offset = position - detector.modules.centre[rows]
-    axes = detector.modules.rotation[rows]
-    return (offset * axes[:, :, 0]).sum(axis=1), (offset * axes[:, :, 1]).sum(axis=1)
 
 
 def _scatter(

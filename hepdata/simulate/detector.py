@@ -83,6 +83,9 @@ class ModuleTable:
         max_half_u: (M,) half width at +half_v.
         half_v: (M,).
         depth: (M,) silicon that collects charge.
+        half_thickness: (M,).
+        pitch: (M, 2) cell size along u and v.
+        is_digital: (M,) whether cells are read out as hit or not hit, value 1.
     """
 
     volume_id: IntArray
@@ -94,6 +97,9 @@ class ModuleTable:
     max_half_u: FloatArray
     half_v: FloatArray
     depth: FloatArray
+    half_thickness: FloatArray
+    pitch: FloatArray
+    is_digital: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.volume_id)
@@ -103,6 +109,12 @@ class ModuleTable:
         low, high = self.min_half_u[rows], self.max_half_u[rows]
         half: FloatArray = low + (high - low) * (v / self.half_v[rows] + 1) / 2
         return half
+
+    def to_local(self, rows: IntArray, position: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(u, v) of points (n, 3) on the modules `rows`."""
+        offset = position - self.centre[rows]
+        axes = self.rotation[rows]
+        return (offset * axes[:, :, 0]).sum(axis=1), (offset * axes[:, :, 1]).sum(axis=1)
 
     def to_global(self, rows: IntArray, u: FloatArray, v: FloatArray) -> FloatArray:
         """Points (n, 3) at (u, v) on the modules `rows`."""
@@ -155,7 +167,7 @@ class Detector:
 
 
 def build_detector(layout: Layout | None = None) -> Detector:
-    """DatasetLocation every module of a layout."""
+    """Place every module of a layout."""
     layout = layout or Layout()
     tables: list[ModuleTable] = []
     backward = _place_endcap(layout, -1, tables)
@@ -269,4 +281,7 @@ def _table(
         max_half_u,
         np.full(n, layout.half_v),
         np.full(n, layout.barrel_depth if volume == BARREL_VOLUME else layout.endcap_depth),
+        np.full(n, layout.half_thickness),
+        np.tile([layout.pitch_u, layout.pitch_v], (n, 1)),
+        np.zeros(n, dtype=np.bool_),
     )

@@ -10,19 +10,24 @@ from __future__ import annotations
 import gzip
 import io
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from joblib import Parallel, delayed
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from hepdata.errors import InputError, JobError
 from hepdata.progress import Progress, Silent
 from hepdata.schema import SCORED_PT
 
-from .detector import Detector, FloatArray, build_detector
-from .tracking import MIN_HITS, SimulatedEvent, Table, simulate_event
+from .detector import FloatArray, ModuleTable
+from .recording import SimulatedEvent, Table
+from .tracking import Simulation, ToySimulation
 
 TABLES = ("cells", "particles", "truth", "hits")  # in the order of writing
 FIRST_EVENT = 1000
@@ -54,18 +59,9 @@ class SimulationSummary:
     n_high_pt: int = 0
     n_bytes: int = 0
 
-    def plus(self, event: SimulatedEvent, n_bytes: int) -> SimulationSummary:
-        """The summary with one more event."""
-        pt = np.hypot(event.particles["px"], event.particles["py"])
-        return SimulationSummary(
-            self.n_events + 1,
-            self.n_hits + event.n_hits,
-            self.n_noise + int(np.count_nonzero(event.truth["particle_id"] == 0)),
-            self.n_cells + len(event.cells["hit_id"]),
-            self.n_particles + len(pt),
-            self.n_high_pt + int(np.count_nonzero(pt > SCORED_PT)),
-            self.n_bytes + n_bytes,
-        )
+    def plus(self, other: SimulationSummary) -> SimulationSummary:
+        """Both together."""
+        return SimulationSummary(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def simulate_files(
@@ -76,7 +72,8 @@ def simulate_files(
     seed: int = 0,
     first_event: int = FIRST_EVENT,
     compress: bool = False,
-    detector: Detector | None = None,
+    simulation: Simulation | None = None,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> SimulationSummary:
     """Simulate events `first_event`, `first_event` + 1, … into the folder `out`.
@@ -89,7 +86,8 @@ def simulate_files(
         seed: The same seed gives the same bytes; an event does not depend on the number of events.
         first_event: Number of the first event.
         compress: Write `.csv.gz`.
-        detector: The standard one unless given.
+        simulation: Makes the events; the toy detector unless given.
+        workers: Number of processes; the events do not depend on it.
         progress: Told of every event.
 
     Raises:
@@ -97,11 +95,11 @@ def simulate_files(
         JobError: If writing fails.
     """
     progress = progress or Silent()
-    _check_numbers(n_events, hits_per_event, seed, first_event)
-    detector = detector or build_detector()
+    simulation = simulation or ToySimulation()
+    _check_numbers(n_events, hits_per_event, seed, first_event, workers, simulation.min_hits)
     detectors_name, detectors = (
         f"detectors.csv{_suffix(compress)}",
-        _encode(describe_detector(detector), compress),
+        _encode(describe_detector(simulation.modules), compress),
     )
     events = range(first_event, first_event + n_events)
     _check_folder(out, events, compress, detectors_name, detectors)
@@ -110,9 +108,11 @@ def simulate_files(
         _write_all(out, {detectors_name: detectors})
         summary = SimulationSummary(n_bytes=len(detectors))
         progress.start("simulate", n_events, "event")
-        for event_id in events:
-            event = simulate_event(event_id, hits_per_event, seed, detector)
-            summary = summary.plus(event, write_event(out, event, compress=compress))
+        write_one = partial(
+            _write_one, out, simulation=simulation, n_hits=hits_per_event, seed=seed, compress=compress
+        )
+        for event in _each(write_one, events, min(workers, n_events)):
+            summary = summary.plus(event)
             progress.advance(note=f"{event.n_hits:,} hits")
     except OSError as error:
         raise JobError(
@@ -126,6 +126,40 @@ def simulate_files(
     return summary
 
 
+def _write_one(
+    out: Path, event_id: int, *, simulation: Simulation, n_hits: int, seed: int, compress: bool
+) -> SimulationSummary:
+    event = simulation.simulate_event(event_id, n_hits, seed)
+    pt = np.hypot(event.particles["px"], event.particles["py"])
+    return SimulationSummary(
+        1,
+        event.n_hits,
+        int(np.count_nonzero(event.truth["particle_id"] == 0)),
+        len(event.cells["hit_id"]),
+        len(pt),
+        int(np.count_nonzero(pt > SCORED_PT)),
+        write_event(out, event, compress=compress),
+    )
+
+
+def _each(
+    write_one: Callable[[int], SimulationSummary], events: range, workers: int
+) -> Iterator[SimulationSummary]:
+    """Write every event, in this process or in others."""
+    if workers == 1:
+        yield from map(write_one, events)
+        return
+    try:
+        yield from Parallel(workers, return_as="generator_unordered")(map(delayed(write_one), events))
+    except TerminatedWorkerError as error:
+        raise JobError(
+            "simulation",
+            found="a worker process that died (killed or out of memory)",
+            expected="every worker to finish its events",
+            remedy="run the same command again with fewer `workers`",
+        ) from error
+
+
 def write_event(out: Path, event: SimulatedEvent, *, compress: bool = False) -> int:
     """Write the four files of one event into an existing folder; returns their size in bytes."""
     files = {
@@ -136,9 +170,8 @@ def write_event(out: Path, event: SimulatedEvent, *, compress: bool = False) -> 
     return sum(len(content) for content in files.values())
 
 
-def describe_detector(detector: Detector) -> Table:
+def describe_detector(modules: ModuleTable) -> Table:
     """The columns of `detectors.csv`, in the challenge's order."""
-    modules, layout = detector.modules, detector.layout
     columns: Table = {
         "volume_id": modules.volume_id,
         "layer_id": modules.layer_id,
@@ -151,12 +184,12 @@ def describe_detector(detector: Detector) -> Table:
         for j, local in enumerate("uvw")
     }
     return columns | {
-        "module_t": np.full(len(modules), layout.half_thickness),
+        "module_t": modules.half_thickness,
         "module_minhu": modules.min_half_u,
         "module_maxhu": modules.max_half_u,
         "module_hv": modules.half_v,
-        "pitch_u": np.full(len(modules), layout.pitch_u),
-        "pitch_v": np.full(len(modules), layout.pitch_v),
+        "pitch_u": modules.pitch[:, 0],
+        "pitch_v": modules.pitch[:, 1],
     }
 
 
@@ -202,12 +235,15 @@ def _suffix(compress: bool) -> str:
     return ".gz" if compress else ""
 
 
-def _check_numbers(n_events: int, hits_per_event: int, seed: int, first_event: int) -> None:
+def _check_numbers(
+    n_events: int, hits_per_event: int, seed: int, first_event: int, workers: int, min_hits: int
+) -> None:
     limits = {
         "`events`": (n_events, 1, MAX_EVENT),
-        "`hits_per_event`": (hits_per_event, MIN_HITS, 10_000_000),
+        "`hits_per_event`": (hits_per_event, min_hits, 10_000_000),
         "`seed`": (seed, 0, 2**63 - 1),
         "`first_event`": (first_event, 0, MAX_EVENT - max(n_events, 1) + 1),
+        "`workers`": (workers, 1, 1024),
     }
     for name, (value, low, high) in limits.items():
         if not low <= value <= high:

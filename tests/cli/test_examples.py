@@ -96,6 +96,8 @@ def test_examples_work_as_printed(folder):
             write_table(folder)
         if name == "import":
             write_published_files(folder)
+        if name == "predict":
+            run("hept-train fit pileup --out runs/pileup --set epochs=1", folder)
         for line in examples_of(command):
             if line not in done and line.split()[1] not in LEFT_OUT:
                 run(f"{line} {SHORTER.get(name, '')}" if "--resume" not in line else line, folder)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hepdata.simulate.collisions import Particles, collide
-from hepdata.simulate.crossings import to_local, trace
+from hepdata.simulate.crossings import trace
 from hepdata.simulate.helix import GEV_PER_TESLA_MM
 
 STEP = 1.0  # mm
@@ -49,7 +49,7 @@ def test_without_scattering_exactly_the_modules_on_the_integrated_path_are_cross
         t, m = np.nonzero((w[:-1] < 0) & (w[1:] >= 0))
         share = w[t, m] / (w[t, m] - w[t + 1, m])
         at = ahead[t] + share[:, None] * (ahead[t + 1] - ahead[t])
-        u, v = to_local(detector, m, at)
+        u, v = detector.modules.to_local(m, at)
         inside = (np.abs(v) <= modules.half_v[m]) & (np.abs(u) <= modules.half_u_at(m, v))
         found |= {(k, int(row)): point for row, point in zip(m[inside], at[inside], strict=True)}
     traced = {

@@ -16,7 +16,7 @@ def frame(table) -> pd.DataFrame:
 def join(event, detector) -> pd.DataFrame:
     """Hits with their truth and module."""
     hits = frame(event.hits).merge(frame(event.truth), on="hit_id", validate="1:1")
-    modules = frame(describe_detector(detector)).assign(depth=detector.modules.depth)
+    modules = frame(describe_detector(detector.modules)).assign(depth=detector.modules.depth)
     return hits.merge(modules, on=HIT, how="left", validate="m:1")
 
 

@@ -39,7 +39,10 @@ def test_every_released_version_opens(folder):
 @pytest.mark.parametrize("folder", FIXTURES, ids=lambda path: path.name)
 def test_what_their_manifests_leave_unsaid_is_known(folder):
     dataset = hepdata.open_dataset(folder)
-    assert dataset.schema == SCHEMAS[dataset.task]
+    known = SCHEMAS[dataset.task]
+    # Columns that later versions added are not in their files.
+    stored = tuple(column for column in known.columns if dataset.schema.has_column(column.name))
+    assert dataset.schema == replace(known, columns=stored)
 
 
 def test_imported_points_of_old_manifests_are_found_again_by_their_position():
