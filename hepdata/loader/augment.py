@@ -1,6 +1,6 @@
 """Clouds turned, reflected and thinned at random: a cloud as it is stored enters, a variant of it leaves.
 
-Labels stay: a turned particle is the same particle. Pairs stay too, since distances in (η, φ) do; only pairs of
+Labels stay: a turned particle is the same particle. So do pairs, since distances in (η, φ) do; only pairs of
 dropped points go. What changes how is data of the dataset's schema (`hepdata.symmetries`).
 Axes: N points, E pairs.
 """
