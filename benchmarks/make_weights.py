@@ -49,7 +49,7 @@ def keep(name: str, run: hept.Run, out: Path) -> None:
     """Copy weights and reconstruction, and write the card."""
     out.mkdir(exist_ok=True)
     shutil.copyfile(run.path / BEST, out / f"{name}.safetensors")
-    shutil.copyfile(run.path / "clustering.json", out / f"{name}.json")
+    shutil.copyfile(run.path / "clustering.json", out / f"{name}.clustering.json")
     (out / f"{name}.md").write_text(describe(name, run), encoding="utf-8")
 
 
@@ -92,9 +92,8 @@ Figures on events that chose nothing are in the documentation, "What is measured
 
 def main() -> None:
     """Make all weights."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("work", type=Path, help="folder for events, dataset and runs")
     parser.add_argument("--only", nargs="+", choices=list(WEIGHTS), default=list(WEIGHTS))
     parser.add_argument("--threads", type=int)

@@ -56,8 +56,8 @@ def command(
 
     The engine "toy" needs nothing: charged particles in 2 T through four barrel layers and seven discs on
     each side, with multiple scattering, decays in flight, inefficiency and 15 % noise. The engine "acts"
-    simulates the whole TrackML detector (pip install 'hept[acts]'): top pairs with pileup by Pythia, transport
-    through the material by ACTS Fatras, hadronic interactions, merged clusters, noise.
+    simulates the whole TrackML detector (pip install 'hept[acts]'): top pairs with pileup by Pythia,
+    transport through the material by ACTS Fatras, hadronic interactions, merged clusters, noise.
 
     \b
     Examples:
