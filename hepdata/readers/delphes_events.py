@@ -188,12 +188,12 @@ def _complete(
     raw.setdefault("pid", np.full(n, collection.pid or 0, dtype=np.int32))
     columns = complete_kinematics(raw)
     if labelled:
-        if collection.label != "TRefArray":
-            columns["is_leading"] = _label(collection, offsets, arrays)
-        fraction = raw.get("hard_fraction", columns["is_leading"])
         if collection.label == "TRefArray":
             fraction = _share(collection, offsets, arrays, columns["energy"])
             columns["is_leading"] = fraction >= 0.5
+        else:
+            columns["is_leading"] = _label(collection, offsets, arrays)
+            fraction = raw.get("hard_fraction", columns["is_leading"])
         columns["hard_fraction"] = np.clip(np.asarray(fraction, dtype=np.float32), 0.0, 1.0)
     return offsets, columns
 

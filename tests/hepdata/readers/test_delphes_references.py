@@ -1,6 +1,7 @@
 """References of neutral particles: read as uproot reads them, and labels counted by hand."""
 
 import struct
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_lists_are_those_that_were_written(write_delphes, name):
             offsets, (ptr, references) = read_references(tree["Tower.Particles"], start, stop)
             flat = [each for event in LISTS[start:stop] for each in event]
             assert np.diff(offsets).tolist() == [len(event) for event in LISTS[start:stop]]
-            assert [references[a:b].tolist() for a, b in zip(ptr[:-1], ptr[1:], strict=True)] == flat
+            assert [references[a:b].tolist() for a, b in pairwise(ptr)] == flat
 
 
 @pytest.mark.parametrize(
@@ -153,9 +154,9 @@ def test_neutrals_are_labelled_by_the_energy_of_their_particles(energy_flow, tmp
 def test_a_map_of_references_needs_energies(write_delphes, tmp_path):
     leaves = {"PT": [1.0], "Eta": [0.0], "Phi": [0.0], "Charge": [0], "Particles": pack([[1]])}
     path = write_delphes({"Neutral": [leaves], "Particle": [{"fUniqueID": [1]}]})
-    (tmp_path / "map.yaml").write_text(
-        "collections: [{branch: Neutral, leaves: {pt: PT, eta: Eta, phi: Phi, charge: Charge}, label: TRefArray}]"
-    )
+    names = "{pt: PT, eta: Eta, phi: Phi, charge: Charge}"
+    text = f"collections: [{{branch: Neutral, leaves: {names}, label: TRefArray}}]"
+    (tmp_path / "map.yaml").write_text(text)
     with pytest.raises(InputError, match=r"no leaf Particle.E; expected generator particles for TRefArray"):
         hepdata.build_pileup(path, tmp_path / "d", branches=str(tmp_path / "map.yaml"))
 
