@@ -51,6 +51,7 @@ from hepdata.progress import Silent
 from hepdata.simulate.trackml_writer import FIRST_EVENT, simulate_files
 from hepdata.storage.columns import PAIR_NAMES
 from hepdata.storage.dataset.convert import convert_dataset
+from hepdata.storage.dataset.statistics import add_up
 from hept.runs.folder import RunFolder
 from hept.settings.config import load_config
 from hept.training.trainer import fit
@@ -196,13 +197,13 @@ def _opening(dataset: Dataset, folder: Path) -> Ratio:
     """A manifest of 10,000 clouds against one cloud's pickle."""
     (shard, *_) = dataset["train"].shards
     shards = [
-        shard.model_copy(
-            update={"name": f"{i}.parquet", "rows": 32, "event_ids": list(range(32 * i, 32 * i + 32))}
-        )
-        for i in range(313)
+        shard.model_copy(update={"name": f"{i}.parquet", "event_ids": [i]})
+        for i in range(10_000 // shard.rows)
     ]
+    totals = {"train": add_up(each.statistics for each in shards)}
     (folder / "many").mkdir()
-    dataset.manifest.model_copy(update={"splits": {"train": shards}}).write(folder / "many")
+    many = dataset.manifest.model_copy(update={"splits": {"train": shards}, "totals": totals})
+    many.write(folder / "many")
     times = time_in_turns(
         {
             "opening": lambda: len(hepdata.open_dataset(folder / "many")["train"]),

@@ -24,7 +24,8 @@ from hept.objectives.objective import make_objective
 from hept.runs.data import TrainingData, open_training_data
 from hept.settings.config import load_config
 from hept.settings.fields import TrainConfig
-from hept.training.step import OptimiserStep, make_optimizer
+from hept.training.optimizers import make_optimizer
+from hept.training.step import OptimiserStep
 from hept_cli.tables import print_table
 
 # Hits of an event, steps that are timed.
@@ -65,7 +66,7 @@ def _prepare(config: TrainConfig, data: TrainingData, batch: Batch, way: str) ->
     network = build_network(config.model, data.features, data.coords, is_embedding=objective.is_embedding)
     network.train()
     model: Any = torch.compile(network, dynamic=True) if way == WAYS[1] else network
-    fabric, optimizer = Fabric(accelerator="cpu", devices=1), make_optimizer(network, 1e-4, 0.0)
+    fabric, optimizer = Fabric(accelerator="cpu", devices=1), make_optimizer(network, config.optimizer)
     model = fabric.setup_module(model)
     step: Any = OptimiserStep(
         fabric,

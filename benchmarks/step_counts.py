@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import deque
+from copy import deepcopy
 from typing import Any, Literal, cast
 from unittest.mock import patch
 
@@ -37,12 +38,12 @@ from hept.model.network import InPrecision
 from hept.model.transformer import HEPT
 from hept.objectives.objective import make_objective
 from hept.settings.config import load_config
-from hept.training.average import MovingAverage
 from hept.training.interrupt import Interrupt
 from hept.training.loop import Training
+from hept.training.optimizers import make_optimizer
 from hept.training.run_state import RunState
 from hept.training.schedule import Schedule
-from hept.training.step import OptimiserStep, make_optimizer
+from hept.training.step import OptimiserStep
 
 N_POINTS, N_BATCHES = 1000, 2
 PRECISIONS: tuple[Precision, ...] = ("32-true", "bf16-mixed", "16-mixed")
@@ -115,7 +116,8 @@ def _count(task: str, precision: Precision) -> dict[str, Any]:
 
 def _make_training(task: str, precision: Precision, device: torch.device) -> Training:
     """A training that has begun, without the folder and the dataset, which a step does not touch."""
-    config = load_config(f"{task}-demo", [f"precision={precision}", "optimizer.clip_norm=1"])
+    changes = {"precision": precision, "optimizer.clip_norm": 1, "ema_decay": 0.9}
+    config = load_config(f"{task}-demo", changes)
     fabric = Fabric(accelerator="cpu", devices=1)
     training = Training(fabric, config, cast(Any, None), cast(Any, None), Silent(), 1)
     is_pairs = task == "tracking"
@@ -125,14 +127,14 @@ def _make_training(task: str, precision: Precision, device: torch.device) -> Tra
         network = HEPT(5, 2, 12 if is_pairs else 1, head=head, n_classes=n_classes, periods={1: 6.28})
     objective = make_objective(SCHEMAS[task].target, config.loss, only_metric=True)
     model = fabric.setup_module(InPrecision(network, precision), move_to_device=False)
-    optimizer = make_optimizer(network, 1e-3, 0.0)
+    optimizer = make_optimizer(network, config.optimizer)
     is_scaled = precision == "16-mixed"
     # The scaler looks for a GPU.
     with patch.object(torch.cuda, "is_available", lambda: True):
         training.make_step = OptimiserStep(
             fabric, model, network, optimizer, objective, device, is_scaled=is_scaled, clip_norm=1.0
         )
-    schedule, average = Schedule(1e-3, "constant", 1, 1), MovingAverage(network, 0.9)
+    schedule, average = Schedule(1e-3, "constant", 1, 1), deepcopy(network)
     training.state = RunState(
         config,
         cast(Any, None),
@@ -144,6 +146,7 @@ def _make_training(task: str, precision: Precision, device: torch.device) -> Tra
         average,
     )
     training._queued, training._saved_at = deque(), 0.0
+    training._begun = training._minutes_before = training._used = 0.0
     return training
 
 

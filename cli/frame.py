@@ -94,6 +94,7 @@ def run(group: click.Group) -> NoReturn:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
+        _refuse_memory(arguments)
         # Show the program's name, also if it was started as `python -m`.
         code = group.main(arguments, prog_name=group.name, standalone_mode=False)
         _flush()
@@ -138,6 +139,18 @@ def run(group: click.Group) -> NoReturn:
             )
         )
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refuse_memory(arguments: list[str]) -> None:
+    """Refuse `memory://` URLs: what is written there ends with the command."""
+    for argument in arguments:
+        if argument.startswith("memory:"):
+            raise InputError(
+                argument,
+                found="a URL in the memory of the process, which ends with the command",
+                expected="a folder or another URL",
+                remedy="choose one, or call the function of the same name in Python",
+            )
 
 
 def _open_closed_streams() -> None:

@@ -14,6 +14,17 @@ from typing import Literal
 Compression = Literal["none", "log"]
 # GeV: loss and metrics of the paper consider particles with a larger transverse momentum.
 SCORED_PT = 0.9
+# Classes of particles in pileup events: names, and PDG codes of single neutral species.
+PARTICLE_CLASSES: tuple[tuple[str, int | None], ...] = (
+    ("charged", None),
+    ("photon", 22),
+    ("K0L", 130),
+    ("K0S", 310),
+    ("neutron", 2112),
+    ("Lambda", 3122),
+    ("Xi0", 3322),
+    ("other neutral", None),
+)
 
 
 @dataclass(frozen=True)
@@ -267,8 +278,8 @@ def pileup_schema(scored_pt: float = SCORED_PT) -> Schema:
             "pid_class",
             "int32",
             "",
-            "0 charged, 1 photon, 2 K0L, 3 K0S, 4 neutron, 5 Lambda, 6 Xi0, 7 other neutral",
-            n_classes=8,
+            ", ".join(f"{number} {name}" for number, (name, _) in enumerate(PARTICLE_CLASSES)),
+            n_classes=len(PARTICLE_CLASSES),
         ),
         Column("charge", "int32", "e", "electric charge"),
         Column("is_scored", "bool", "", f"neutral with pt > {scored_pt:g} GeV: enters loss and metric"),

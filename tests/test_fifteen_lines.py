@@ -36,7 +36,11 @@ COMMANDS = {
     "describe": hept.describe,
     "eval": hept.evaluate,
     "predict": hept.predict,
+    "score": hept.score_tracks,
     "tune-clustering": hept.tune_clustering,
+    "tune": hept.tune,
+    "compare-runs": hept.compare_runs,
+    "index-runs": hept.index_runs,
     "compare": hept.compare,
     "doctor": hept.doctor,
 }
@@ -136,8 +140,8 @@ def test_tab_completes_columns(notebook, name):
 
 @pytest.mark.parametrize("module", [hepdata, hept])
 def test_every_name_is_listed_documented_and_there(module):
+    assert set(dir(module)) == {*module.__all__, "__doc__", "__version__"}
     for name in module.__all__:
-        assert name in dir(module)
         assert getattr(module, name).__doc__
         assert name in module.__doc__
 

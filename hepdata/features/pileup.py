@@ -20,14 +20,12 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.curve import curve_order
 from hepdata.readers.delphes_events import ParticleTable
-from hepdata.schema import SCORED_PT
+from hepdata.schema import PARTICLE_CLASSES, SCORED_PT
 
-# |PDG code| of neutral particles to their class; 0 is charged, the last is any other neutral.
-PID_CLASSES: dict[int, int] = {22: 1, 130: 2, 310: 3, 2112: 4, 3122: 5, 3322: 6}
-OTHER_NEUTRAL = 7
-
-_CLASS_OF = np.full(max(PID_CLASSES) + 2, OTHER_NEUTRAL, dtype=np.int32)
-_CLASS_OF[list(PID_CLASSES)] = list(PID_CLASSES.values())
+# The class of a neutral particle by its |PDG code|; the last entry is for all larger codes.
+_CODES = {code: number for number, (_, code) in enumerate(PARTICLE_CLASSES) if code is not None}
+_CLASS_OF = np.full(max(_CODES) + 2, len(PARTICLE_CLASSES) - 1, dtype=np.int32)
+_CLASS_OF[list(_CODES)] = list(_CODES.values())
 # Largest absolute values, far beyond every collider; larger ones are treated as damage.
 _LIMITS = {
     "eta": math.inf,
@@ -55,7 +53,7 @@ class PileupCuts:
 
 
 def classify(pid: NDArray[np.int32], charge: NDArray[np.int32]) -> NDArray[np.int32]:
-    """(P,) 0 charged, 1 γ, 2 K⁰_L, 3 K⁰_S, 4 n, 5 Λ, 6 Ξ⁰, 7 any other neutral."""
+    """(P,) numbers of `PARTICLE_CLASSES`."""
     out = _CLASS_OF.take(np.abs(pid), mode="clip")
     out *= charge == 0
     return out

@@ -1,1 +1,1 @@
-"""Raw files to events: `trackml*` for TrackML, `delphes*` for Delphes, `pyg_files` for torch_geometric."""
+"""Raw files to events: `trackml*`, `colliderml*`, `delphes*`, `table*` and `pyg_files` (torch_geometric)."""

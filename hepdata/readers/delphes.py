@@ -17,7 +17,8 @@ import numpy as np
 import uproot
 
 from hepdata.errors import HeptError, InputError
-from hepdata.readers.delphes_files import is_url, no_answer, version_of
+from hepdata.readers.delphes_files import no_answer, version_of
+from hepdata.urls import is_url
 
 TREE = "Delphes"
 

@@ -12,6 +12,7 @@ from typing import Any
 import fsspec
 
 from hepdata.errors import InputError, missing_extra
+from hepdata.urls import is_url
 
 _EXTRAS = {"root": ("fsspec-xrootd", "xrootd"), "http": ("aiohttp", "http"), "https": ("aiohttp", "http")}
 # By default XRootD waits ten minutes for a server that does not answer; variables set by the user are kept.
@@ -41,11 +42,6 @@ def find_files(inputs: Sequence[str]) -> list[str]:
             )
         seen.add(key)
     return files
-
-
-def is_url(location: str) -> bool:
-    """Whether a location is a URL, which is opened through fsspec."""
-    return "://" in location or "::" in location
 
 
 def name_of(location: str) -> str:

@@ -12,31 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from hepdata.masses import mass_of
+
 MASS_RULE = "Mass leaf; else mass of |PID|; else pion for charged, 0 for neutral"
-# GeV, by |PDG code|
-MASSES: dict[int, float] = {
-    11: 0.000511,
-    13: 0.10566,
-    22: 0.0,
-    111: 0.13498,
-    130: 0.49761,
-    211: 0.13957,
-    310: 0.49761,
-    321: 0.49368,
-    2112: 0.93957,
-    2212: 0.93827,
-    3112: 1.19745,
-    3122: 1.11568,
-    3222: 1.18937,
-    3312: 1.32171,
-    3322: 1.31486,
-    3334: 1.67245,
-}
-PION_MASS = MASSES[211]
-_CODES = np.array(sorted(MASSES))
-_VALUES = np.array([MASSES[code] for code in sorted(MASSES)])
+_PION = 211
 
 
 def complete_kinematics(raw: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -81,9 +63,11 @@ def find_mass(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
         # Rounding in single precision: some massless particles are written with −10⁻⁴.
         return np.maximum(raw["mass"].astype(np.float64), 0.0)
     code = np.abs(raw["pid"])
-    at = np.minimum(np.searchsorted(_CODES, code), len(_CODES) - 1)
-    unknown = np.where(raw["charge"] != 0, PION_MASS, 0.0)
-    return np.where(_CODES[at] == code, _VALUES[at], unknown)
+    codes = np.sort(pd.unique(code))
+    # Unknown masses become NaN.
+    masses = np.array([mass_of(int(each)) for each in (*codes, _PION)], dtype=np.float64)
+    mass, pion = masses[np.searchsorted(codes, code)], masses[-1]
+    return np.where(np.isnan(mass), np.where(raw["charge"] != 0, pion, 0.0), mass)
 
 
 def find_rapidity(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:

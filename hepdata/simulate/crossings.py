@@ -18,7 +18,7 @@ from .collisions import Particles
 from .detector import BarrelLayer, Detector, DiscRing, FloatArray, IntArray, slot_azimuths
 from .helix import Helices, azimuth_at_cylinder, deflect, launch, length_to_disc, length_to_upright_plane
 
-_PION_MASS = 0.1396
+_PION_MASS = 0.1396  # GeV
 
 
 @dataclass(frozen=True)

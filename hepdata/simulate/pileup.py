@@ -16,23 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepdata.angles import wrap_phi
+from hepdata.masses import mass_of
 
 Floats = NDArray[np.float64]
 
-# PID: (mass in GeV, charge, share among the particles of a soft collision before π⁰ decay)
-_SPECIES: dict[int, tuple[float, int, float]] = {
-    11: (0.000511, -1, 0.0055),
-    13: (0.10566, -1, 0.0004),
-    22: (0.0, 0, 0.0),
-    111: (0.13498, 0, 0.230),
-    130: (0.49761, 0, 0.023),
-    211: (0.13957, 1, 0.374),
-    310: (0.49761, 0, 0.0235),
-    321: (0.49368, 1, 0.047),
-    2112: (0.93957, 0, 0.025),
-    2212: (0.93827, 1, 0.028),
-    3122: (1.11568, 0, 0.0093),
-    3322: (1.31486, 0, 0.0008),
+# PID: (charge, share among the particles of a soft collision before π⁰ decay)
+_SPECIES: dict[int, tuple[int, float]] = {
+    11: (-1, 0.0055),
+    13: (-1, 0.0004),
+    22: (0, 0.0),
+    111: (0, 0.230),
+    130: (0, 0.023),
+    211: (1, 0.374),
+    310: (0, 0.0235),
+    321: (1, 0.047),
+    2112: (0, 0.025),
+    2212: (1, 0.028),
+    3122: (0, 0.0093),
+    3322: (0, 0.0008),
 }
 _CODES = sorted(_SPECIES)
 _PI_ZERO, _PHOTON = 111, 22
@@ -91,7 +92,7 @@ def simulate_event(pileup: float, seed: int, event: int) -> Particles:
     draw = _select(draw, np.argsort(draw.collision, kind="stable"))
     pid = draw.pid.astype(np.int32)
     mass = _mass_of(draw.pid)
-    charge = np.array([_SPECIES[code][1] for code in _CODES])[np.searchsorted(_CODES, np.abs(pid))]
+    charge = np.array([_SPECIES[code][0] for code in _CODES])[np.searchsorted(_CODES, np.abs(pid))]
     transverse_mass = np.hypot(draw.pt, mass)
     # No particle takes more than the beam has.
     limit = np.arccosh(np.maximum(_MAX_ENERGY / transverse_mass, 1.0))
@@ -182,8 +183,8 @@ def _draw_jets(
 
 
 def _draw_species(rng: np.random.Generator, n: int, charged: tuple[bool, ...]) -> NDArray[np.int64]:
-    known = np.array([pid for pid in _CODES if pid != _PHOTON and bool(_SPECIES[pid][1]) in charged])
-    shares = np.array([_SPECIES[pid][2] for pid in known])
+    known = np.array([pid for pid in _CODES if pid != _PHOTON and bool(_SPECIES[pid][0]) in charged])
+    shares = np.array([_SPECIES[pid][1] for pid in known])
     pid = rng.choice(known, size=n, p=shares / shares.sum())
     sign = np.where(rng.random(n) < 0.5, -1, 1)
     return np.where(np.isin(pid, _OWN_ANTIPARTICLE), pid, sign * pid)
@@ -195,7 +196,7 @@ def _draw_rapidity(rng: np.random.Generator, n: int, edge: float, softness: floa
 
 
 def _mass_of(pid: NDArray[np.int64]) -> Floats:
-    return np.array([_SPECIES[code][0] for code in _CODES])[np.searchsorted(_CODES, np.abs(pid))]
+    return np.array([mass_of(code) for code in _CODES], dtype=float)[np.searchsorted(_CODES, np.abs(pid))]
 
 
 def _draw_pt(rng: np.random.Generator, n: int, scale: Floats) -> Floats:
@@ -207,7 +208,7 @@ def _draw_pt(rng: np.random.Generator, n: int, scale: Floats) -> Floats:
 def _decay_pions(draw: _Draw, rng: np.random.Generator) -> _Draw:
     """Every π⁰ replaced by its two photons, isotropic in its rest frame."""
     is_pion = draw.pid == _PI_ZERO
-    mass = _SPECIES[_PI_ZERO][0]
+    mass = _mass_of(np.array(_PI_ZERO))
     pt, y, phi = draw.pt[is_pion], draw.y[is_pion], draw.phi[is_pion]
     transverse_mass = np.hypot(pt, mass)
     momentum = np.stack([pt * np.cos(phi), pt * np.sin(phi), transverse_mass * np.sinh(y)], axis=1)  # (π⁰, 3)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hepdata.errors import InputError
+from hepdata.urls import is_url
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,6 @@ class DatasetLocation:
                 remedy="copy the file again from its source, or build the dataset again",
             )
         return content
-
-
-def is_url(location: str | os.PathLike[str]) -> bool:
-    """Whether a location is a URL, which is opened through fsspec."""
-    text = os.fspath(location)
-    return "://" in text or "::" in text
 
 
 def open_location(location: str | os.PathLike[str]) -> DatasetLocation:

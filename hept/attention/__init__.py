@@ -1,1 +1,9 @@
-"""HEPT attention: features and coordinates enter, hash tables sort the points into blocks, features leave."""
+"""HEPT attention: features and coordinates enter, hash tables sort the points into blocks, features leave.
+
+definition    the method, in one file
+ranks         stable sorts by hash and coordinates
+clouds        which points belong together
+kernels       attention in blocks, one file per kind of hardware
+
+Other attentions are in `hept.paper.systems`; one of your own needs no change here (docs/own-attention.md).
+"""

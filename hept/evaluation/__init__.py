@@ -1,1 +1,7 @@
-"""From a trained model and a dataset to metrics, tracks and predictions."""
+"""From a trained model and a dataset to metrics, tracks and predictions.
+
+inference                                   the one pass over a split, which all others share
+evaluator, pair_curve                       figures of merit and curves
+clustering, reconstruction, truth, tuning   tracks from embeddings, and the best way to find them
+predictor, cleaner                          answers for every point, for every particle of a raw Delphes file
+"""

@@ -17,10 +17,10 @@ from hept.runs.folder import find_weights
 
 if TYPE_CHECKING:
     from hepdata.progress import Progress
-    from hept.evaluation.clustering import Clustering
     from hept.export.certificate import Certificate
     from hept.export.graph import InputKind
     from hept.model.trained import ModelLike, TrainedModel
+    from hept.tracks.finder import Clustering
 
 PathLike = str | os.PathLike[str]
 SUFFIXES = (".onnx", ".pt2")
@@ -133,8 +133,8 @@ def _find_clustering(trained: TrainedModel) -> Clustering | None:
     """How the model's run makes tracks of embeddings, where that was tuned."""
     from hept.evaluation.tuning import load_clustering
 
-    folder = Path(trained.source).parent
-    return load_clustering(folder) if trained.is_embedding and folder.is_dir() else None
+    path = Path(trained.source)
+    return load_clustering(path) if trained.is_embedding and path.parent.is_dir() else None
 
 
 def _check(model: ModelLike, out: Path, inputs: str, *, aot: bool) -> None:

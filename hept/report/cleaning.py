@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure
+from hepdata.schema import PARTICLE_CLASSES
 from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.classification import classify
 from hept.metrics.cleaning import WEIGHTS, Cleaning, tabulate_weights
@@ -20,7 +21,6 @@ _COLORS = dict(zip(WEIGHTS, (INK, SIGNAL, ACCENT, REFERENCE, "#b8860b"), strict=
 _PT_EDGES = np.array([20.0, 30, 45, 70, 110, 200])
 _ETA_EDGES = np.array([-5.0, -2.5, -1.25, 0, 1.25, 2.5, 5])
 _PARTICLE_PT = np.array([0.0, 0.5, 0.9, 1.5, 2.5, 5, 1e4])
-_SPECIES = ("charged", "photon", "K0L", "K0S", "neutron", "Λ", "Ξ0", "other neutral")
 
 
 def add_cleaning(page: Page, cleaning: Cleaning) -> None:
@@ -148,7 +148,7 @@ def _rows(cleaning: Cleaning) -> list[tuple[object, ...]]:
         selections[f"|η| {low:g} to {high:g}"] = (np.abs(eta) >= low) & (np.abs(eta) < high)
     if "pid_class" in cleaning.particles[0]:
         species = cleaning.pooled("pid_class")
-        selections |= {name: species == code for code, name in enumerate(_SPECIES)}
+        selections |= {name: species == number for number, (name, _) in enumerate(PARTICLE_CLASSES)}
     rows: list[tuple[object, ...]] = []
     for name, chosen in selections.items():
         if chosen.any():

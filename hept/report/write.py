@@ -11,7 +11,6 @@ from hepdata.progress import Progress
 from hepdata.schema import Target
 from hepdata.storage.atomic import write_atomically
 from hept.devices.choice import Precision
-from hept.evaluation.clustering import Clustering
 from hept.evaluation.inference import Answer
 from hept.metrics.classification import Classification
 from hept.metrics.cleaning import tabulate_weights
@@ -28,7 +27,7 @@ from hept.report.figures import (
     draw_quality,
     draw_scored_event,
 )
-from hept.report.page import Page
+from hept.report.page import Link, Page
 from hept.report.results import Results, collect_results
 from hept.report.view import FILE as VIEW
 from hept.report.view import write_view
@@ -103,8 +102,8 @@ def _add_pictures(page: Page, results: Results, folder: RunFolder, dataset: Data
     metric = make_objective(target, trained.config.loss).metric
     page.add_figure(draw_curves(folder.read_rows("metrics"), metric), "Loss and validation metric by epoch.")
     if tracks is not None and target.pt is not None and dataset.schema.has_column(target.eta or ""):
-        page.add_section("Tracks", f"Found by {_name(results.clustering)}.")
-        page.add_figure(draw_efficiencies(tracks.rates), EFFICIENCY_CAPTION)
+        page.add_section("Tracks", f"Found by {results.clustering.name}.")
+        page.add_figure(draw_efficiencies(tracks), EFFICIENCY_CAPTION)
     if results.curves:
         page.add_section("Precision and recall")
         page.add_table(CURVE_HEADER, _tabulate_curves(results.curves, "pairs" if tracks else "points"))
@@ -116,7 +115,7 @@ def _add_pictures(page: Page, results: Results, folder: RunFolder, dataset: Data
         write_view(
             folder.path / VIEW, page.title, results.after.events, trained, dataset.schema, results.clustering
         )
-        page.add_links({"Look at these events in 3-D, with all their columns": VIEW})
+        page.add_links(Link("Look at these events in 3-D, with all their columns", VIEW))
     for answer in results.after.events:
         event = int(answer[1].event_id[0])
         figure = draw_event(results, answer, target)
@@ -140,11 +139,6 @@ def _tabulate_curves(curves: dict[str, Classification], entries: str) -> list[tu
         (name, one.auc, f"{one.roc_auc:.4g}", f"{one.n_points:,} {entries}, {one.n_positives:,} positive")
         for name, one in curves.items()
     ]
-
-
-def _name(clustering: Clustering) -> str:
-    scale = f"eps {clustering.eps:.3g}, " if clustering.method == "dbscan" else ""
-    return f"{clustering.method} ({scale}at least {clustering.min_points} hits)"
 
 
 def _facts(folder: RunFolder, dataset: Dataset) -> list[tuple[str, str]]:

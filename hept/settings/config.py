@@ -8,6 +8,7 @@ no settings.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -59,6 +60,18 @@ def load_config(preset: str, settings: Settings = (), *, task: str | None = None
     return config.model_copy(update={"task": task}) if is_given else config
 
 
+def apply_settings(content: dict[str, object], settings: Settings) -> TrainConfig:
+    """A configuration from plain values, with changes; `content` stays as it is.
+
+    Raises:
+        InputError: An unknown key or an invalid value.
+    """
+    changed = deepcopy(content)
+    for key, value in _list_changes(settings):
+        _apply(changed, key, value)
+    return check_config(changed, where="settings")
+
+
 def check_config(content: object, *, where: object) -> TrainConfig:
     """Make a configuration from plain values.
 
@@ -77,6 +90,13 @@ def check_config(content: object, *, where: object) -> TrainConfig:
                 found=f"the unknown setting {key!r}",
                 expected="a known setting",
                 remedy=nearest_setting(key),
+            ) from error
+        if first["type"] == "missing":
+            raise InputError(
+                where,
+                found=f"no {key}",
+                expected="settings that extend a preset, or name their task",
+                remedy="add a line such as 'extends: tracking-6k', or choose a preset of hept-train presets",
             ) from error
         if first["type"] == "model_type":
             below = [name for name in list_keys() if name.startswith(f"{key}.")]
@@ -110,7 +130,7 @@ def _read(preset: str, extended_by: tuple[Path, ...] = ()) -> dict[str, object]:
         raise InputError(
             path,
             found="a file that extends itself" if len(extended_by) == 1 else "files that extend each other",
-            expected="`extends` with another preset",
+            expected="'extends' with another preset",
             remedy="remove the key, or name a preset of hept-train presets",
         )
     content = _read_file(path)

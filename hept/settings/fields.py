@@ -239,6 +239,10 @@ class TrainConfig(_Section):
         default=10.0, gt=0, description="Also save the state every this many minutes; null: never by time."
     )
     keep_last: int = Field(default=2, ge=1, description="Number of newest saved states to keep.")
+    logger: Literal["csv", "tensorboard", "wandb", "mlflow"] = Field(
+        default="tensorboard",
+        description="Where figures go besides the tables metrics.csv and steps.csv; csv: nowhere else.",
+    )
     max_loss: float = Field(default=1e6, gt=0, description="A larger loss stops the run as diverged.")
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()

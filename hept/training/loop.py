@@ -10,6 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from hepdata.errors import InputError, JobError
 from hepdata.loader.batch import Batch
@@ -33,10 +35,10 @@ from hept.objectives.objective import make_objective
 from hept.runs.data import TrainingData
 from hept.runs.folder import LAST, RunFolder
 from hept.settings.fields import TrainConfig
-from hept.training.average import MovingAverage
 from hept.training.expected_time import RunLength
 from hept.training.interrupt import Interrupt
 from hept.training.log import TrainingLog
+from hept.training.loggers import open_logger
 from hept.training.optimizers import make_optimizer
 from hept.training.queued import QueuedStep, StepFigures, is_bad
 from hept.training.result import FitResult
@@ -78,7 +80,8 @@ class Training:
             checkpoint_activations(network)
         compiled: Any = torch.compile(network, dynamic=True) if config.compile else network
         self.model = self.fabric.setup_module(InPrecision(compiled, config.precision))
-        self.validated = InPrecision(network, config.precision)
+        average = deepcopy(network) if config.ema_decay else None
+        self.validated = InPrecision(average or network, config.precision)
         settings = config.optimizer
         optimizer = make_optimizer(network, settings)
         self.make_step = OptimiserStep(
@@ -99,7 +102,7 @@ class Training:
             optimizer,
             self.make_step.scaler,
             _make_schedule(config, math.ceil(len(self.data.train) / config.accumulate)),
-            MovingAverage(network, config.ema_decay) if config.ema_decay else None,
+            average,
         )
         self._queued: deque[QueuedStep] = deque()
         # While a GPU works on a step, the host reads the figures of the one before.
@@ -123,7 +126,9 @@ class Training:
         if not resume:
             # So that a run killed in its first steps can be resumed too.
             self._save()
-        self.log = TrainingLog(self.folder, self.progress, is_quiet=not self.fabric.is_global_zero)
+        is_quiet = not self.fabric.is_global_zero
+        logger = None if is_quiet else open_logger(config, self.folder.path, self.progress.announce)
+        self.log = TrainingLog(self.folder, self.progress, is_quiet=is_quiet, logger=logger)
 
     def _put_aside(self, damages: list[InputError]) -> None:
         """Rename damaged states: saving would otherwise keep them instead of intact ones."""
@@ -209,7 +214,9 @@ class Training:
         rate = self.state.schedule.rate(where.step, self._used)
         figures = self.make_step(window, rate, self._seed_step())
         if self.state.average is not None:
-            self.state.average.update(self.state.network)
+            # torch's AveragedModel does the same, but its counter makes the host wait for the device.
+            update: Any = get_ema_multi_avg_fn(self.config.ema_decay)  # type: ignore[no-untyped-call]
+            update(list(self.state.average.parameters()), list(self.state.network.parameters()), 0)
         where.step += 1
         # Filled in on the device: the host would wait for a copy.
         told = interrupt.number, self._is_due(), self._measure_used()
@@ -327,10 +334,7 @@ class Training:
     def _validate(self) -> dict[str, float]:
         metrics: dict[str, float] = {}
         if self.fabric.is_global_zero:
-            kept = self.state.average.swap_in(self.state.network) if self.state.average else None
             metrics = score_split(self.validated, self.data.valid, self.objective, device=self.fabric.device)
-            if self.state.average and kept is not None:
-                self.state.average.swap_out(self.state.network, kept)
             self.model.train()
         received: dict[str, float] = self.fabric.broadcast(metrics)
         return received

@@ -15,7 +15,6 @@ from hept.model.weights import ModelCard, save_weights
 from hept.runs.data import TrainingData
 from hept.runs.folder import BEST, LAST, RunFolder
 from hept.settings.fields import TrainConfig
-from hept.training.average import MovingAverage
 from hept.training.saved_state import load_newest, save_state
 from hept.training.schedule import Schedule
 
@@ -60,7 +59,7 @@ class RunState:
     optimizer: Optimizer
     scaler: torch.amp.GradScaler
     schedule: Schedule
-    average: MovingAverage | None
+    average: nn.Module | None
     position: Position = field(default_factory=Position)
 
     def restore(self) -> list[InputError]:
@@ -79,7 +78,7 @@ class RunState:
         # States of earlier versions have no scaler.
         self.scaler.load_state_dict(state.get("scaler") or self.scaler.state_dict())
         if self.average is not None and state["average"] is not None:
-            self.average.restore(state["average"])
+            self.average.load_state_dict(state["average"])
         return damages
 
     def save(self, metrics: dict[str, float], *, is_best: bool = False) -> None:
@@ -90,9 +89,7 @@ class RunState:
         """
         where = self.position
         where.saved_step = where.step
-        weights = self.network.state_dict()
-        if self.average is not None:
-            weights |= self.average.values
+        weights = (self.average or self.network).state_dict()
         card = ModelCard(
             config=self.config.model_dump(),
             objective=self.data.target.objective,
@@ -111,7 +108,7 @@ class RunState:
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
             "scaler": self.scaler.state_dict(),
-            "average": self.average.values if self.average else None,
+            "average": self.average.state_dict() if self.average else None,
             "dataset": self.data.fingerprint,
         }
         save_state(self.folder.path, state, keep_last=self.config.keep_last)

@@ -1,4 +1,7 @@
-"""The learning rate along the way: warm-up, then constant, steps, cosine, or halved on a plateau."""
+"""The learning rate along the way: warm-up, then constant, steps, cosine, or halved on a plateau.
+
+Torch's schedulers count steps only; here a cosine can end with the time of the run, too.
+"""
 
 from __future__ import annotations
 

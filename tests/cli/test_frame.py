@@ -134,6 +134,12 @@ def test_closed_streams_are_nowhere_to_write_to(tmp_path, closed):
     assert (tmp_path / "file").read_text() == "content"
 
 
+def test_a_url_that_ends_with_the_command_is_refused():
+    done = run_tool("expose(lambda: None)", "work", "memory://out")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: memory://out: found a URL in the memory of the process")
+
+
 def test_no_memory_is_one_line():
     body = """
     def work():

@@ -23,10 +23,11 @@ def check_output(out: Location, *, overwrite: bool = False) -> None:
     """Check before a build whether a dataset may be written to the URL `out`; folders are checked later.
 
     Raises:
-        InputError: A URL that cannot be used or has a dataset already, or `overwrite` with a URL.
+        InputError: A URL that is incomplete or unusable or has a dataset, or `overwrite` with a URL.
     """
     root = open_location(out)
     if root.is_local:
+        _refuse_half_url(root.location)
         return
     if overwrite:
         raise InputError(
@@ -51,6 +52,20 @@ def check_output(out: Location, *, overwrite: bool = False) -> None:
             found="a dataset that already exists",
             expected="a URL for a new one",
             remedy="choose another URL, or remove the dataset there first",
+        )
+
+
+def _refuse_half_url(location: str) -> None:
+    """A folder may be named `s3:`, but whoever writes `s3:/bucket/out` means a URL."""
+    from fsspec import available_protocols
+
+    scheme, colon, rest = location.partition(":")
+    if colon and scheme in available_protocols():
+        raise InputError(
+            location,
+            found=f"{scheme}: without two slashes",
+            expected=f"a folder, or a URL such as {scheme}://bucket/out",
+            remedy=f"write {scheme}://{rest.lstrip('/')}, or ./{location} for a folder of this name",
         )
 
 

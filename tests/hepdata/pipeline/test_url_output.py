@@ -123,6 +123,14 @@ def test_a_url_that_nobody_can_write_is_refused_before_the_build(
     assert left_in(workplace) == []
 
 
+def test_a_url_without_its_slashes_is_no_folder(tracking_source, workplace):
+    with pytest.raises(
+        InputError, match=r"found s3: without two slashes; .* write s3://bucket/out, or \./s3:/b"
+    ):
+        build_dataset(tracking_source, "s3:/bucket/out")
+    assert left_in(workplace) == []
+
+
 def test_conversions_and_merged_datasets_go_to_urls(workplace, make_dataset):
     make_dataset(workplace / "a")
     make_dataset(workplace / "b", first_event=100)

@@ -126,8 +126,8 @@ def test_text_is_escaped():
         ("ap@0.9", "k nearest"),
         ("auc_per_cloud", "Mean over clouds"),
         ("met_resolution_puppi", "missing pT"),
-        ("fake_rate_lhc", "match no particle"),
-        ("duplicate_rate_perfect", "earlier track"),
+        ("fake_rate_target", "majority particle is a target"),
+        ("duplicate_rate", "another track"),
     ],
 )
 def test_every_metric_is_defined(metric, words):

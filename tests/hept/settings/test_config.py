@@ -150,3 +150,9 @@ def test_yaml_that_explodes_is_one_line(tmp_path, text, message):
         key, _, value = text.partition(": ")
         with pytest.raises(InputError, match=message):
             load_config("tracking-demo", [f"{key}={value}"])
+
+
+def test_a_file_without_a_task_is_told_to_extend_a_preset(tmp_path):
+    (tmp_path / "own.yaml").write_text("epochs: 1\n")
+    with pytest.raises(InputError, match=r"found no task; .*extends: tracking-6k"):
+        load_config(str(tmp_path / "own.yaml"))
