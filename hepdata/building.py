@@ -75,16 +75,17 @@ def build_tracking(
     progress: ProgressChoice = None,
     **options: Unpack[BuildOptions],
 ) -> BuiltDataset:
-    """Build a dataset from TrackML or ColliderML events: hits with positions, labels and pairs.
+    """Build a dataset from TrackML, ACTS or ColliderML events: hits with positions, labels and pairs.
 
-    TrackML events have cluster shapes too; ColliderML's have no cells, and their datasets no such columns.
+    TrackML and ACTS events have cluster shapes too; ColliderML's have no cells, and their datasets no such
+    columns.
     Events without truth give an unlabelled dataset. Stopped at any moment, the same call continues; a build
     that is finished is opened.
 
     Args:
-        raw: Folder or zip of TrackML events, or folder of ColliderML's Parquet files.
+        raw: Folder or zip of TrackML events or ACTS' CSV files, or folder of ColliderML's Parquet files.
         out: New folder of the dataset.
-        detectors: Modules of TrackML's detector; by default detectors.csv next to the events.
+        detectors: Modules of the detector; by default detectors.csv next to the events.
         preset: "tracking-60k" for whole events, "tracking-6k" for ten overlapping φ sectors. The preset
             provides the defaults of the arguments below.
         events: Only events with these ids: "1000-1099", "1000-", or range(1000, 1100).
