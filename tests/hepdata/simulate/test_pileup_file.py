@@ -30,7 +30,7 @@ def test_mixed_numbers_of_collisions(tmp_path):
     sample = write_pileup(tmp_path / "a.root", events=40, pileup=1, pileup_max=20, seed=4)
     sizes = uproot.open(sample.path)["Delphes"]["PF_size"].array(library="np")
     assert sizes.max() > 3 * sizes.min()
-    with pytest.raises(InputError, match="`pileup_max`.*found 1"):
+    with pytest.raises(InputError, match=r"`pileup_max`.*found 1"):
         write_pileup(tmp_path / "b.root", events=4, pileup=2, pileup_max=1, seed=4)
 
 
