@@ -16,16 +16,10 @@ from numpy.typing import NDArray
 
 from hepdata.errors import HeptError, InputError
 from hepdata.readers.delphes import unreadable
-<<<<<<< HEAD
-from hepdata.readers.delphes_branches import LABEL_LEAVES, BranchMap, Collection
-from hepdata.readers.delphes_kinematics import complete_kinematics, find_measured
-from hepdata.readers.delphes_labels import match_references
-=======
 from hepdata.readers.delphes_branches import GENERATED, LABEL_LEAVES, BranchMap, Collection
-from hepdata.readers.delphes_kinematics import complete_kinematics
+from hepdata.readers.delphes_kinematics import complete_kinematics, find_measured
 from hepdata.readers.delphes_labels import match_references, share_of_leading
 from hepdata.readers.delphes_references import read_references
->>>>>>> main
 
 Jagged = tuple[NDArray[np.int64], NDArray[Any]]
 """Offsets and flat values of one leaf."""
