@@ -1,4 +1,4 @@
-"""What a batch's columns say of the groups that are to be found.
+"""True groups of a batch: its columns enter, labels and particle properties leave.
 
 Axes: N points.
 """

@@ -1,4 +1,4 @@
-"""Which clustering turns a model's embeddings into tracks best: tried out on the validation split."""
+"""Choose the clustering that turns a model's embeddings into tracks best, on the validation split."""
 
 from __future__ import annotations
 
