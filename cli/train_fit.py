@@ -69,6 +69,11 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting, as model.n_tables=5."
 )
 @click.option(
+    "--logger",
+    type=click.Choice(["csv", "tensorboard", "wandb", "mlflow"]),
+    help="Where figures go besides the run's own tables.  [default: the setting `logger`, tensorboard]",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="RUN",
@@ -105,6 +110,7 @@ def command(
     preset: str | None,
     model: str | None,
     settings: tuple[str, ...],
+    logger: str | None,
     out: Path | None,
     init: Path | None,
     resume: Path | None,
@@ -155,6 +161,7 @@ def command(
         preset=preset,
         model=model,
         settings=settings,
+        logger=logger,
         init=init,
         resume=resume,
         device=device,

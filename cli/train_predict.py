@@ -19,7 +19,7 @@ from .tables import print_table
 @click.argument("dataset")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 @click.option("--split", help="One split.  [default: all]")
-@click.option("--method", type=click.Choice(["dbscan", "hdbscan"]), help="Clustering of tracks.")
+@click.option("--method", type=click.Choice(["tree", "dbscan", "hdbscan"]), help="How tracks are found.")
 @click.option("--eps", type=float, help="Largest distance of neighbours in a track (dbscan).")
 @click.option("--min-points", type=click.IntRange(1), help="Smallest neighbourhood or track.")
 @click.option(
@@ -37,7 +37,7 @@ def command(
     dataset: str,
     out: Path,
     split: str | None,
-    method: Literal["dbscan", "hdbscan"] | None,
+    method: Literal["tree", "dbscan", "hdbscan"] | None,
     eps: float | None,
     min_points: int | None,
     branches: str,
@@ -53,8 +53,8 @@ def command(
     particles, one entry an event in the order of the source: a tree `cleaned` to be used as a friend
     (--out FILE.root), or Parquet.
 
-    Tracks are found with the clustering that `hept-train tune-clustering` chose for the run, unless given
-    here.
+    Tracks are found as `hept-train tune-clustering` chose for the model, unless given here. Where it was not
+    run, the choice is made on the validation split, or the tree finds its scale itself; a line says so.
 
     \b
     Examples:

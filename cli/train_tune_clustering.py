@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import hept
 from hept.devices.choice import Precision
+from hept.runs.folder import find_weights
 
 from .frame import device_option, json_option, precision_option, threads_option, write_json
 from .tables import console, print_table
+
+if TYPE_CHECKING:
+    from hept.evaluation.tuning import Trial
+
+
+# Figures of merit by the heads of their columns.
+_SHOWN = {
+    "efficiency_double_majority": "double majority",
+    "efficiency_lhc": "LHC",
+    "efficiency_perfect": "perfect",
+    "fake_rate": "fakes",
+    "fake_rate_target": "fakes of targets",
+    "fake_rate_impure": "below 75 %",
+    "duplicate_rate": "duplicates",
+    "trackml_score": "TrackML score",
+}
 
 
 @click.command("tune-clustering")
@@ -33,9 +51,11 @@ def command(
     threads: int | None,
     json_path: Path | None,
 ) -> None:
-    """Try clusterings of RUN's embeddings, and keep the best in the run folder.
+    """Try how embeddings of RUN (or of a weights file) become tracks, and keep the best.
 
-    The best finds the most particles above 0.9 GeV (double majority) on the validation split.
+    The best on the validation split by efficiency × purity: the part of particles above 0.9 GeV that are
+    found (double majority), times the part of all tracks that match a particle. The tree is tried with its
+    steps; DBSCAN and HDBSCAN for comparison. The choice is kept in the run folder, or beside the weights.
 
     \b
     Example:
@@ -53,17 +73,28 @@ def command(
     )
     rows = [
         (
-            f"{t.clustering.method}, {t.clustering.min_points} points",
-            t.clustering.eps,
-            t.efficiency,
-            t.rates["efficiency_lhc"],
-            t.rates["efficiency_perfect"],
-            t.rates["fake_rate_double_majority"],
+            t.clustering.name,
+            t.criterion,
+            *(t.rates[name] for name in _SHOWN),
         )
-        for t in trials[:8]
+        for t in _best_of_each(trials)
     ]
-    header = ("clustering", "eps", "double majority", "LHC", "perfect", "fake rate")
-    print_table("Tracks above 0.9 GeV found by the best clusterings", header, rows)
+    header = ("", "efficiency × purity", *(_SHOWN.values()))
+    print_table("The best three trees, and the best of the other methods", header, rows)
+    if trials[0].steps:
+        steps = [(name, *(after[key] for key in _SHOWN)) for name, after in trials[0].steps.items()]
+        print_table("The first, step by step", ("after", *_SHOWN.values()), steps)
     write_json(json_path, [asdict(trial) for trial in trials])
-    if run.is_dir():
-        console.print(f"The first is kept in {run}: eval, predict and report use it.", highlight=False)
+    # Imported after the work: torch takes seconds.
+    from hept.evaluation.tuning import name_file
+
+    kept = name_file(find_weights(run))
+    console.print(f"The first is kept in {kept}: eval, predict and report use it.", highlight=False)
+
+
+def _best_of_each(trials: list[Trial]) -> list[Trial]:
+    trees = [trial for trial in trials if trial.clustering.method == "tree"][:3]
+    others = [
+        [trial for trial in trials if trial.clustering.method == name][:1] for name in ("dbscan", "hdbscan")
+    ]
+    return [*trees, *(trial for best in others for trial in best)]

@@ -17,7 +17,7 @@ import torch
 
 import hepdata
 import hept
-from hept.evaluation.clustering import Clustering, cluster
+from hept.tracks.finder import Clustering, find_tracks
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -66,7 +66,7 @@ def draw(
     _scatter(
         next(panels), "hept/model, losses, training", "an embedding is learned", *plane.T, colours, ("", "")
     )
-    _draw_tracks(next(panels), cloud, cluster(embedding, **vars(clustering)))
+    _draw_tracks(next(panels), cloud, find_tracks(embedding, cloud.columns, clustering))
     figure.savefig(path, dpi=110)
 
 

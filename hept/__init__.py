@@ -7,9 +7,12 @@ Training and its results:
     evaluate, write_report      figures of merit, and a page with pictures
     view                        events with the model's answers on an interactive page
     tune_clustering, predict    tracks from embeddings; predictions for every point, as Parquet
+    score_tracks                the tracks of any tracker against the truth
     clean                       weights and scaled momenta for a raw Delphes file
     export_model                one file (ONNX, torch.export) that runs without this package
     package_model               a folder for a model hub
+    tune                        search settings on the validation split
+    compare_runs, index_runs    pages that compare and list trained runs
     compare                     every system of the paper on one dataset
     doctor                      whether this machine computes right, and how fast
 
@@ -29,6 +32,7 @@ Submodules:
     objectives    loss and metrics of a task    losses        InfoNCE, focal
     training      the training loop             metrics       AP@k, classification, tracks, cleaning
     evaluation    metrics, tracks, predictions  report        report.html
+    tracks        the tree, helices, track files
     devices       threads, GPUs, memory         commands      most of the functions above
     diagnosis     the checks of `doctor`        paper         systems, tables and theory of the paper
     export        files for other programs
@@ -47,11 +51,15 @@ if TYPE_CHECKING:
     from hept.attention.definition import HEPTAttention
     from hept.commands import (
         clean,
+        compare_runs,
         doctor,
         evaluate,
         fit,
+        index_runs,
         plan_memory,
         predict,
+        score_tracks,
+        tune,
         tune_clustering,
         view,
         write_report,
@@ -79,12 +87,14 @@ __all__ = [
     "TrainedModel",
     "clean",
     "compare",
+    "compare_runs",
     "describe",
     "describe_presets",
     "doctor",
     "evaluate",
     "export_model",
     "fit",
+    "index_runs",
     "list_settings",
     "load_model",
     "load_published",
@@ -92,6 +102,8 @@ __all__ = [
     "package_model",
     "plan_memory",
     "predict",
+    "score_tracks",
+    "tune",
     "tune_clustering",
     "view",
     "write_report",
@@ -105,12 +117,14 @@ _MODULES = {
     "TrainedModel": "hept.model.trained",
     "clean": "hept.commands",
     "compare": "hept.paper.comparison.compare",
+    "compare_runs": "hept.commands",
     "describe": "hept.model.cost",
     "describe_presets": "hept.settings.preset_choice",
     "doctor": "hept.commands",
     "evaluate": "hept.commands",
     "export_model": "hept.export.export",
     "fit": "hept.commands",
+    "index_runs": "hept.commands",
     "list_settings": "hept.settings.table",
     "load_model": "hept.model.weights",
     "load_published": "hept.model.published_weights",
@@ -118,6 +132,8 @@ _MODULES = {
     "package_model": "hept.export.package",
     "plan_memory": "hept.commands",
     "predict": "hept.commands",
+    "score_tracks": "hept.commands",
+    "tune": "hept.commands",
     "tune_clustering": "hept.commands",
     "view": "hept.commands",
     "write_report": "hept.commands",

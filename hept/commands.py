@@ -19,16 +19,20 @@ from hept.model.kept import find_kept
 from hept.runs.folder import find_weights
 from hept.runs.plan import plan_resume, plan_run, plan_settings
 from hept.runs.run import Run, no_such_run, open_run
-from hept.settings.config import Settings
+from hept.settings.config import Settings, apply_settings
 
 if TYPE_CHECKING:
     from hept.diagnosis.diagnosis import Diagnosis
     from hept.evaluation.cleaner import Cleaned
-    from hept.evaluation.clustering import Clustering, Method
     from hept.evaluation.predictor import Prediction
+    from hept.evaluation.scoring import Scored
     from hept.evaluation.tuning import Trial
     from hept.model.trained import ModelLike, TrainedModel
+    from hept.report.compare_runs import RunComparison
+    from hept.report.index import RunEntry
+    from hept.tracks.finder import Clustering, Method
     from hept.training.memory_plan import MemoryPlan
+    from hept.training.tune import TuneTrial
 
 PathLike = str | os.PathLike[str]
 
@@ -41,6 +45,7 @@ def fit(
     model: str | None = None,
     settings: Settings = (),
     init: ModelLike | None = None,
+    logger: str | None = None,
     resume: PathLike | None = None,
     device: str = "auto",
     precision: Precision | None = None,
@@ -58,6 +63,7 @@ def fit(
         model: Another system than HEPT, such as "gravnet"; the same as the setting `model.kind`.
         settings: Changes of the preset by dotted name: `{"epochs": 2, "model.n_tables": 5}`.
         init: Start from the network, inputs and weights of a model: a run, a weights file, or a loaded model.
+        logger: "csv", "tensorboard", "wandb" or "mlflow"; the same as the setting `logger`.
         resume: A run to go on with, from its last saved state.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; the same as the setting `precision`.
@@ -74,10 +80,11 @@ def fit(
     start: TrainedModel | None = None
     with listen(progress) as listener:
         if resume is not None:
-            if preset or settings or out or model or precision or init:
+            if preset or settings or out or model or precision or init or logger:
                 raise InputError(
                     "`resume`",
-                    found="`preset`, `model`, `precision`, `settings`, `init` or `out` together with it",
+                    found="`preset`, `model`, `precision`, `settings`, `logger`, `init` or `out` "
+                    "together with it",
                     expected="the settings of the run, which are in its folder",
                     remedy="leave them out, or begin a new run",
                 )
@@ -97,7 +104,7 @@ def fit(
             plan = plan_run(
                 dataset,
                 preset,
-                _with_settings(settings, {"model.kind": model, "precision": precision}),
+                _with_settings(settings, {"model.kind": model, "precision": precision, "logger": logger}),
                 None if out is None else Path(out),
                 device,
                 listener.announce,
@@ -207,7 +214,8 @@ def predict(
         dataset: Location, or the opened dataset.
         out: The Parquet file.
         split: One split; all where not given.
-        method: Clustering of tracks, "dbscan" or "hdbscan"; what was tuned for the run where not given.
+        method: "tree", "dbscan" or "hdbscan"; what was tuned for the model where not given. Without either,
+            it is tuned on the validation split, or the tree finds its scale in the embeddings, and says so.
         eps: Largest distance of neighbours in a track (dbscan).
         min_points: Smallest neighbourhood or track.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
@@ -223,25 +231,65 @@ def predict(
     opened = open_inputs(model, dataset, split)
     from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import predictor
-    from hept.evaluation.clustering import Clustering
+    from hept.evaluation.tuning import choose_clustering
     from hept.model.weights import load_model
 
     trained = load_model(model).on(device, precision)
-    tuned = _find_clustering(trained.source)
-    before = tuned or Clustering()
-    chosen = Clustering(
-        method=method or before.method,
-        eps=before.eps if eps is None else eps,
-        min_points=min_points or before.min_points,
-    )
     with use_threads(choose_threads(threads)), listen(progress) as listener:
-        if trained.is_embedding and tuned is None and eps is None and method != "hdbscan":
-            listener.announce(
-                "note: the clustering was not tuned for this model; tune it first for better tracks"
-            )
+        chosen = choose_clustering(
+            trained, opened, method=method, eps=eps, min_points=min_points, progress=listener
+        )
         return predictor.predict(
             trained, opened, Path(out), split=split, clustering=chosen, progress=listener
         )
+
+
+def score_tracks(
+    tracks: PathLike,
+    dataset: DatasetLike,
+    split: str = "test",
+    *,
+    pt_min: float = 0.9,
+    eta_max: float | None = None,
+    min_hits: int = 0,
+    min_layers: int = 0,
+    primary: bool | None = None,
+    picture: PathLike | None = None,
+    progress: ProgressChoice = None,
+) -> Scored:
+    """Score the tracks of any tracker against the truth of a dataset.
+
+    Args:
+        tracks: Parquet or CSV with event_id, hit_id and track_id, or ColliderML's tracks.
+        dataset: Location, or the opened dataset. Sectors of an event are joined.
+        split: Whose events are scored.
+        pt_min: Particles to be found have a larger pT, in GeV.
+        eta_max: They have a smaller |η|.
+        min_hits: Hits of a particle at least.
+        min_layers: Layers of a particle at least, beyond the dataset's own three.
+        primary: True for particles from the beam line alone, False for the others.
+        picture: PNG file to draw rates against pT, η and density into.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        Figures of merit with intervals and counts, and rates in bins.
+
+    Raises:
+        InputError: Unusable files, no truth, an unknown property, or no common event.
+    """
+    opened = open_dataset(dataset)
+    from hept.evaluation import scoring
+    from hept.metrics.tracks import TargetCuts
+
+    cuts = TargetCuts(pt_min, eta_max, min_hits, min_layers, primary)
+    with listen(progress) as listener:
+        scored = scoring.score_tracks(Path(tracks), opened, split, cuts, progress=listener)
+    if picture is not None:
+        from hepdata.pictures.canvas import save_figure
+        from hept.report.figures import draw_efficiencies
+
+        save_figure(draw_efficiencies(scored.score), Path(picture))
+    return scored
 
 
 def clean(
@@ -302,7 +350,7 @@ def tune_clustering(
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> list[Trial]:
-    """Try clusterings of a model's embeddings, and keep the best in its run folder.
+    """Try how a model's embeddings become tracks, and keep the best in its run folder, or beside its weights.
 
     Args:
         run: The run, a weights file, or a loaded model.
@@ -315,7 +363,8 @@ def tune_clustering(
         progress: See `hepdata.progress.listen`.
 
     Returns:
-        All trials, the best first: it finds the most particles above 0.9 GeV.
+        All trials, the best first: by efficiency (double majority, above 0.9 GeV) times purity (the part of
+        all tracks that match a particle).
 
     Raises:
         InputError: Not a model that embeds, or the dataset does not fit.
@@ -329,8 +378,7 @@ def tune_clustering(
     trained = load_model(run).on(device, precision)
     with use_threads(choose_threads(threads)), listen(progress) as listener:
         trials = tuning.tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=listener)
-    if (folder := _run_of(trained.source)) is not None:
-        tuning.save_clustering(folder, trials[0].clustering)
+    tuning.save_clustering(Path(trained.source), trials[0].clustering)
     return trials
 
 
@@ -422,10 +470,10 @@ def view(
     opened = open_inputs(run, dataset, split)
     split = split or choose_split(opened)
     from hept.devices.threads import choose_threads, use_threads
-    from hept.evaluation.clustering import Clustering
     from hept.evaluation.inference import run_model
     from hept.model.weights import load_model
     from hept.report.view import FILE, write_view
+    from hept.tracks.finder import Clustering
 
     trained = load_model(run).on(device, precision)
     folder = _run_of(trained.source)
@@ -435,6 +483,141 @@ def view(
         title = f"{folder.resolve().name if folder else Path(trained.source).name}, {split}"
         page = Path(out) if out else (folder or Path()) / FILE
         return write_view(page, title, answers, trained, opened.schema, clustering)
+
+
+def tune(
+    dataset: DatasetLike,
+    out: PathLike,
+    search: Mapping[str, object] | Sequence[str],
+    *,
+    trials: int = 20,
+    preset: str | None = None,
+    settings: Settings = (),
+    seed: int = 0,
+    device: str = "auto",
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> list[TuneTrial]:
+    """Search settings on the validation split with Optuna; a killed search goes on with the same call.
+
+    Args:
+        dataset: Location, or the opened dataset.
+        out: Folder of the study; every trial is a run folder in it.
+        search: Ranges and choices by dotted name, `{"optimizer.lr": "1e-4:1e-2:log", "epochs": [2, 3]}`, or
+            texts such as "optimizer.lr=1e-4:1e-2:log". A range with whole ends has whole numbers.
+        trials: Finished trials in all, those of earlier calls included.
+        preset: As in `fit`.
+        settings: Of all trials; `max_minutes` and `early_stopping` limit each of them.
+        seed: Of the proposals; the settings decide the seed of the trainings.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        threads: On a CPU; by default as many as there are idle cores.
+        progress: See `hepdata.progress.listen`.
+
+    Returns:
+        All trials, the best first.
+
+    Raises:
+        InputError: Settings, dataset or folder cannot be used, or Optuna is not installed.
+        JobError: The folder cannot be written.
+    """
+    from importlib.util import find_spec
+
+    from hept.training.tune import parse_search
+    from hept.training.tune import tune as search_settings
+
+    check_device(device)
+    if find_spec("optuna") is None:
+        raise InputError(
+            "Optuna",
+            found="it is not installed",
+            expected="the extra [tune]",
+            remedy="pip install 'hept[tune]'",
+        )
+    if trials < 1:
+        raise InputError("`trials`", found=str(trials), expected="1 or more", remedy="try at least once")
+    given = dict(text.partition("=")[::2] for text in search) if isinstance(search, Sequence) else search
+    spaces = parse_search(given)
+    config, opened = plan_settings(dataset, preset, settings, device)
+    base = config.model_dump()
+
+    def train(changes: dict[str, object], folder: Path) -> Run:
+        from hept.training.trainer import fit as train_model
+
+        changed = apply_settings(base, changes)
+        result = train_model(changed, opened, folder, device=device, threads=threads, progress=listener)
+        return Run(folder, result)
+
+    with listen(progress) as listener:
+        return search_settings(train, Path(out), spaces, trials=trials, seed=seed, announce=listener.announce)
+
+
+def compare_runs(
+    runs: Sequence[PathLike],
+    out: PathLike = "compare-runs.html",
+    *,
+    dataset: DatasetLike | None = None,
+    split: str | None = None,
+    device: str = "auto",
+    precision: Precision | None = None,
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> RunComparison:
+    """Compare runs on one page: settings that differ, metrics with errors, curves in one picture.
+
+    Args:
+        runs: Runs, or their folders.
+        out: The HTML page.
+        dataset: What to evaluate all runs on; each on its own where not given.
+        split: The test split where not given, or the validation split where that is empty.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of each run where not given.
+        threads: On a CPU; by default as many as there are idle cores.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: Less than two runs, no run folder, or a dataset that does not fit.
+        JobError: The page cannot be written.
+    """
+    check_device(device)
+    if len(runs) < 2:
+        raise InputError(
+            "`runs`", found=f"{len(runs)} run", expected="two or more", remedy="name the runs to compare"
+        )
+    opened = [open_inputs(open_run(run), dataset, split) for run in runs]
+    split = split or choose_split(opened[0])
+    for one in opened:
+        check_split(one, split)
+    from hept.devices.threads import choose_threads, use_threads
+    from hept.report import compare_runs as page
+
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        return page.compare_runs(
+            [Path(run) for run in runs],
+            opened,
+            split,
+            Path(out),
+            device=device,
+            precision=precision,
+            progress=listener,
+        )
+
+
+def index_runs(folder: PathLike = "runs") -> tuple[Path, list[RunEntry]]:
+    """Write a page that lists all runs of a folder, with links to their reports.
+
+    Args:
+        folder: Where the runs are, at any depth.
+
+    Returns:
+        `index.html` in the folder, and its entries, the newest run first.
+
+    Raises:
+        InputError: There are no runs.
+        JobError: The page cannot be written.
+    """
+    from hept.report.index import index_runs as write_index
+
+    return write_index(Path(folder))
 
 
 def doctor(
@@ -517,5 +700,4 @@ def _run_of(path: PathLike) -> Path | None:
 def _find_clustering(source: str) -> Clustering | None:
     from hept.evaluation.tuning import load_clustering
 
-    folder = _run_of(source)
-    return None if folder is None else load_clustering(folder)
+    return load_clustering(Path(source))

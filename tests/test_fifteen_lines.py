@@ -36,7 +36,11 @@ COMMANDS = {
     "describe": hept.describe,
     "eval": hept.evaluate,
     "predict": hept.predict,
+    "score": hept.score_tracks,
     "tune-clustering": hept.tune_clustering,
+    "tune": hept.tune,
+    "compare-runs": hept.compare_runs,
+    "index-runs": hept.index_runs,
     "compare": hept.compare,
     "doctor": hept.doctor,
 }

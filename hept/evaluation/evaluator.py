@@ -13,17 +13,18 @@ from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress
 from hept.devices.choice import Precision
-from hept.evaluation.clustering import Clustering
 from hept.evaluation.inference import Account, Answer, run_model, run_network, take_in
 from hept.evaluation.pair_curve import PairCurve
-from hept.evaluation.reconstruction import Reconstruction, TrackFinder
+from hept.evaluation.reconstruction import TrackFinder
 from hept.metrics.classification import Classification
 from hept.metrics.cleaning import Cleaning
+from hept.metrics.track_score import TrackScore
 from hept.model.dataset_checks import check_labels, find_target
 from hept.model.trained import ModelLike, TrainedModel
 from hept.model.weights import load_model
 from hept.objectives.classification import ClassificationScores
 from hept.objectives.objective import Objective, Scores, make_objective
+from hept.tracks.finder import Clustering
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Assessment:
     """
 
     metrics: dict[str, float]
-    tracks: Reconstruction | None
+    tracks: TrackScore | None
     curves: dict[str, Classification]
     events: tuple[Answer, ...]
     cleaning: Cleaning | None = None
@@ -67,7 +68,7 @@ def evaluate(
         `loss`; pairs: `ap@0.9`, `ap@0.5`, `ap@0`, `precision19@…`, `recall19@…`, means over clouds;
         classification: `auc` (average precision), `roc_auc`, `f1`, pooled and `…_per_cloud`; `n_clouds`;
         the further figures of merit that the dataset's target names; and those of
-        `hept.evaluation.reconstruction.Reconstruction` where tracks are looked for.
+        `hept.metrics.track_score.TrackScore` where tracks are looked for.
 
     Raises:
         InputError: Model and dataset do not fit, or the split is empty.

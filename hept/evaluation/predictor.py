@@ -7,7 +7,7 @@ names it); where the model embeds, the point's `embedding` and `track` (−1 for
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -20,10 +20,11 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress, Silent
 from hepdata.storage.atomic import write_atomically
-from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.inference import run_model
+from hept.evaluation.truth import read_columns
 from hept.model.dataset_checks import find_target
 from hept.model.trained import TrainedModel
+from hept.tracks.finder import Clustering, find_tracks
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _rows(out: Tensor, batch: Batch, clustering: Clustering, layout: pa.Schema) 
         width = embeddings.shape[1]
         offsets = pa.array(np.arange(0, n * width + 1, width, dtype=np.int32))
         columns.append(pa.ListArray.from_arrays(offsets, pa.array(embeddings.ravel())))
-        columns.append(cluster(embeddings, **asdict(clustering)))
+        columns.append(find_tracks(embeddings, read_columns(batch), clustering))
     else:
         columns.append(out.reshape(-1).float().sigmoid().cpu().numpy())
     arrays = [pa.array(column, field.type) for column, field in zip(columns, layout, strict=True)]

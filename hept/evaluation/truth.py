@@ -1,29 +1,63 @@
-"""True groups of a batch: its columns enter, labels and particle properties leave.
+"""True particles: columns of a dataset enter, labels and properties of particles leave.
 
-Axes: N points.
+Axes: N hits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from hepdata.loader.batch import Batch
 from hepdata.schema import Target
-from hept.objectives.pairs import select_points
+from hept.metrics.tracks import EventTruth
 
-Truth = tuple[NDArray[np.int64], NDArray[np.floating], NDArray[np.floating], NDArray[np.bool_]]
+Columns = Mapping[str, NDArray[Any]]
+# Properties of particles by the columns that some datasets have.
+_PROPERTIES = {"n_layers_hit": "n_layers", "vertex_primary": "vertex", "origin_r": "origin"}
+# Radius in (η, φ) in which hits are counted.
+DENSITY_RADIUS = 0.1
 
 
-def list_truth(batch: Batch, target: Target) -> Truth:
-    """Label, pT and η of its particle, and whether the particle counts, (N,) each.
+def read_columns(batch: Batch) -> dict[str, NDArray[Any]]:
+    """The columns of a batch as arrays on the host."""
+    return {name: values.cpu().numpy() for name, values in batch.columns.items()}
 
-    Without a pT, nothing is below a threshold; without η (imported files may lack it), everything is at 0.
+
+def list_truth(columns: Columns, target: Target, *, with_density: bool = False) -> EventTruth:
+    """The truth of one cloud.
+
+    Without a pT, nothing is below a threshold; without η (imported files may lack it), everything is at 0;
+    without weights, each hit of a particle has the same.
+
+    Args:
+        columns: Of the cloud.
+        target: Which of them are the truth.
+        with_density: Whether hits nearby are counted.
     """
-    n = batch.n_points
-    return (
-        batch.columns[target.label].cpu().numpy(),
-        batch.columns[target.pt].cpu().numpy() if target.pt is not None else np.full(n, np.inf),
-        batch.columns[target.eta].cpu().numpy() if target.eta in batch.columns else np.zeros(n),
-        select_points(batch, target, -np.inf).cpu().numpy(),
-    )
+    particle = columns[target.label].astype(np.int64)
+    n = len(particle)
+    properties: dict[str, NDArray[Any]] = {
+        "pt": columns[target.pt] if target.pt is not None else np.full(n, np.inf),
+        "eta": columns.get(target.eta or "", np.zeros(n)),
+    }
+    properties |= {name: columns[column] for column, name in _PROPERTIES.items() if column in columns}
+    if with_density and {"eta", "phi"} <= set(columns):
+        properties["density"] = _count_nearby(columns, particle)
+    can_be_found = particle != 0 if target.selection is None else columns[target.selection].astype(bool)
+    weight = columns.get("weight", particle != 0).astype(np.float64)
+    return EventTruth(particle, can_be_found, properties, weight)
+
+
+def _count_nearby(columns: Columns, particle: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(N,) hits within 0.1 in (η, φ) of a hit, mean over the hits of its particle."""
+    phi = columns["phi"].astype(np.float64)
+    # On the unit circle, φ has no border; so near, the chord is as long as the arc.
+    points = np.stack([columns["eta"].astype(np.float64), np.cos(phi), np.sin(phi)], 1)
+    near = cKDTree(points).query_ball_point(points, DENSITY_RADIUS, return_length=True)
+    _, owner, count = np.unique(particle, return_inverse=True, return_counts=True)
+    return np.asarray((np.bincount(owner, weights=near) / count)[owner])

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 
 from hepdata import __version__
-from hept.evaluation.clustering import Clustering
 from hept.export.graph import ModelGraph, unique_columns
 from hept.model.trained import TrainedModel
+from hept.tracks.finder import Clustering
 
 _PACKAGES = ("torch", "onnx", "onnxscript", "onnxruntime")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
@@ -17,14 +18,16 @@ from hept.runs.folder import find_weights
 
 if TYPE_CHECKING:
     from hepdata.progress import Progress
-    from hept.evaluation.clustering import Clustering
     from hept.export.certificate import Certificate
     from hept.export.graph import InputKind
     from hept.model.trained import ModelLike, TrainedModel
+    from hept.tracks.finder import Clustering
 
 PathLike = str | os.PathLike[str]
 SUFFIXES = (".onnx", ".pt2")
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+# The first whose translation to ONNX takes rules of others, and whose AOTInductor takes a traced program.
+NEEDED_TORCH = (2, 6)
 
 
 @dataclass(frozen=True)
@@ -133,8 +136,8 @@ def _find_clustering(trained: TrainedModel) -> Clustering | None:
     """Clustering of the model's run, if it was tuned."""
     from hept.evaluation.tuning import load_clustering
 
-    folder = Path(trained.source).parent
-    return load_clustering(folder) if trained.is_embedding and folder.is_dir() else None
+    path = Path(trained.source)
+    return load_clustering(path) if trained.is_embedding and path.parent.is_dir() else None
 
 
 def _check(model: ModelLike, out: Path, inputs: str, *, aot: bool) -> None:
@@ -170,14 +173,28 @@ def _check(model: ModelLike, out: Path, inputs: str, *, aot: bool) -> None:
         )
     if out.suffix == ".onnx":
         check_onnx_installed()
+    if aot:
+        _check_torch("AOTInductor")
 
 
 def check_onnx_installed() -> None:
     """Check that the packages of the extra `onnx` are installed.
 
     Raises:
-        InputError: One is missing.
+        InputError: One is missing, or torch is too old for them.
     """
     for package in ONNX_PACKAGES:
         if find_spec(package) is None:
             raise missing_extra(package, "onnx")
+    _check_torch("ONNX")
+
+
+def _check_torch(wanted: str) -> None:
+    found = version("torch")
+    if tuple(int(part) for part in found.split(".")[:2]) < NEEDED_TORCH:
+        raise InputError(
+            f"torch {found}",
+            found=f"a version without what {wanted} needs",
+            expected="torch {}.{} or newer".format(*NEEDED_TORCH),
+            remedy="update torch, or export a .pt2 file that is not compiled",
+        )

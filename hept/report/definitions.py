@@ -33,9 +33,16 @@ DEFINITIONS: dict[str, str] = {
     "efficiency_double_majority": "Particles above 0.9 GeV with a track that holds more than half of their "
     "hits and consists of them by more than half.",
     "efficiency_perfect": "Particles above 0.9 GeV with a track of exactly their hits.",
-    "fake_rate": "Tracks that match no particle under this definition.",
-    "duplicate_rate": "Tracks whose particle an earlier track matches already.",
-    "trackml_score": "Part of the particles' hits that lie in tracks of double majority with their particle.",
+    "fake_rate": "Of all tracks of at least three hits, those that match no particle by double majority.",
+    "fake_rate_target": "The same among tracks whose majority particle is a target (above 0.9 GeV).",
+    "fake_rate_impure": "Of all tracks, those of which less than 75 % of the hits are of one particle.",
+    "duplicate_rate": "Of all tracks, those mostly from a particle of which another track has more hits.",
+    "hit_purity": "Of the hits of tracks that match, the part from their particle.",
+    "hit_efficiency": "Of the hits of found targets, the part in their track; mean over targets.",
+    "trackml_score": "Weight of hits in tracks of double majority with their particle, of all weight; the "
+    "challenge's weights where the dataset has them; mean over clouds.",
+    "n_targets": "Reconstructable particles above 0.9 GeV.",
+    "n_tracks": "Tracks of at least three hits.",
     "n_clouds": "Clouds evaluated.",
 }
 

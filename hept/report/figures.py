@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -23,17 +22,16 @@ from hepdata.pictures.canvas import (
     share_view,
 )
 from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
-from hepdata.schema import SCORED_PT, Target
-from hept.evaluation.clustering import Clustering, cluster
+from hepdata.schema import Target
+from hept.evaluation.scoring import PROPERTIES, bin_rates
 from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.classification import Classification
-from hept.metrics.tracks import Rates
+from hept.metrics.track_score import TrackScore
 from hept.objectives.classification import select_scored
 from hept.report.definitions import name_metric
 from hept.report.pictures import draw_loss, draw_precision_recall, draw_roc
+from hept.tracks.finder import Clustering, find_tracks
 
-PT_EDGES = np.array([0.0, 0.3, 0.5, 0.9, 1.3, 2.0, 3.0, 5.0, 10.0])
-ETA_EDGES = np.linspace(-4, 4, 17)
 _RATE_COLORS = {"efficiency": ACCENT, "fake_rate": SIGNAL, "duplicate_rate": REFERENCE}
 
 
@@ -58,28 +56,25 @@ def _read_column(rows: list[dict[str, str]], name: str) -> list[float]:
     return [float(row.get(name, "nan")) for row in rows]
 
 
-def draw_efficiencies(rates: Rates) -> Figure:
-    """Double-majority efficiency, fake and duplicate rate against pT and η, above the counts behind them.
+def draw_efficiencies(score: TrackScore) -> Figure:
+    """Double-majority efficiency, fakes and duplicates against every known property, above the counts behind.
 
     Error bars are Clopper–Pearson intervals of one standard deviation.
     """
-    figure, panels = new_figure_with_counts(2)
-    for (panel, counts), variable, edges, pt_min, label in (
-        (panels[0], "pt", PT_EDGES, 0.0, "pT [GeV]"),
-        (panels[1], "eta", ETA_EDGES, SCORED_PT, "η"),
-    ):
-        binned = rates.against(variable, edges, "double_majority", pt_min)  # type: ignore[arg-type]
+    binned = bin_rates(score)
+    figure, panels = new_figure_with_counts(len(binned))
+    for (panel, counts), (variable, (edges, rates)) in zip(panels, binned.items(), strict=True):
         for (name, color), shift in zip(_RATE_COLORS.items(), (-0.15, 0.0, 0.15), strict=True):
-            _draw_rate(panel, binned[name], edges, color, shift=shift, label=name.replace("_", " "))
+            _draw_rate(panel, rates[name], edges, color, shift=shift, label=name.replace("_", " "))
         panel.set_ylim(0, 1.05)
-        above = f", efficiency of those above {pt_min} GeV" if pt_min else ""
+        above = "" if variable == "pt" else f", efficiency of those above {score.cuts.pt_min:g} GeV"
+        label = PROPERTIES[variable]
         panel.set_title(f"double majority against the particle's {label}{above}", loc="left", fontsize=10)
-        for name, color, entries in (
-            ("efficiency", _RATE_COLORS["efficiency"], "particles"),
-            ("fake_rate", _RATE_COLORS["fake_rate"], "tracks"),
-        ):
-            n_all = binned[name].n_all
-            counts.stairs(n_all, edges, color=color, label=f"{n_all.sum():,} {entries}", linewidth=1.4)
+        for name, entries in (("efficiency", "particles"), ("fake_rate", "tracks")):
+            n_all = rates[name].n_all
+            counts.stairs(
+                n_all, edges, color=_RATE_COLORS[name], label=f"{n_all.sum():,} {entries}", linewidth=1.4
+            )
         counts.set_ylim(0, None)
         counts.yaxis.set_major_locator(MaxNLocator(3, integer=True))
         counts.set_ylabel("count")
@@ -112,7 +107,7 @@ def draw_embedded_event(
     outwards = None
     if {"r", "z"} <= set(columns):
         outwards = columns["r"].astype(np.float64) + np.abs(columns["z"].astype(np.float64))
-    found = name_by_majority(cluster(out.cpu().double().numpy(), **asdict(clustering)), particle)
+    found = name_by_majority(find_tracks(out.cpu().double().numpy(), columns, clustering), particle)
     is_right = (particle == found)[is_shown & (particle != 0)]
     right = f" ({100 * is_right.mean():.0f} % of these hits with their particle)" if len(is_right) else ""
     figure, panels = new_figure(2)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from urllib.parse import quote
 
@@ -19,6 +20,18 @@ border-bottom: 1px solid #eee; } td.note { color: #666; font-size: .85rem; } img
 auto; } figure { margin: 1rem 0; } figcaption { color: #666; font-size: .9rem; } pre { background: #f6f7f9;
 padding: .8rem; overflow-x: auto; font-size: .85rem; }
 """
+
+
+@dataclass(frozen=True)
+class Link:
+    """Text of a cell that leads to a file next to the page."""
+
+    text: str
+    file: str
+
+    def render(self) -> str:
+        """As HTML."""
+        return f'<a href="{quote(self.file)}">{escape(self.text)}</a>'
 
 
 class Page:
@@ -47,12 +60,9 @@ class Page:
         """Preformatted text."""
         self._parts.append(f"<pre>{escape(text)}</pre>")
 
-    def add_links(self, links: Mapping[str, str]) -> None:
-        """A line of links: texts and files next to the page."""
-        parts = [
-            f'<a href="{escape(quote(file), quote=True)}">{escape(text)}</a>' for text, file in links.items()
-        ]
-        self._parts.append(f"<p>{' · '.join(parts)}</p>")
+    def add_links(self, *links: Link) -> None:
+        """A line of links."""
+        self._parts.append(f"<p>{' · '.join(link.render() for link in links)}</p>")
 
     def add_figure(self, figure: Figure, caption: str) -> None:
         """A picture, embedded in the file."""
@@ -79,5 +89,5 @@ def _cell(value: object, *, is_note: bool) -> str:
         return f'<td class="number">{value:.4g}</td>'
     if isinstance(value, int):
         return f'<td class="number">{value:,}</td>'
-    text = escape(str(value))
+    text = value.render() if isinstance(value, Link) else escape(str(value))
     return f'<td class="note">{text}</td>' if is_note else f"<td>{text}</td>"

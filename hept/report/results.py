@@ -8,14 +8,18 @@ from pathlib import Path
 
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress
-from hept.evaluation.clustering import Clustering
 from hept.evaluation.evaluator import Assessment, assess, run_for_metrics
-from hept.evaluation.tuning import load_clustering, save_clustering, try_clusterings, tune_clustering
+from hept.evaluation.tuning import (
+    TUNING_SPLIT,
+    load_clustering,
+    save_clustering,
+    try_clusterings,
+    tune_clustering,
+)
 from hept.metrics.classification import Classification
 from hept.model.dataset_checks import find_target
 from hept.model.trained import TrainedModel, forget_training
-
-TUNING_SPLIT = "valid"
+from hept.tracks.finder import Clustering
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from hepdata.schema import Schema
 from hepdata.viewer.page import Event, write_page
-from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.inference import Answer
 from hept.model.trained import TrainedModel
 from hept.objectives.classification import select_scored
+from hept.tracks.finder import Clustering, find_tracks
 
 FILE = "view.html"
 
@@ -50,7 +49,7 @@ def _list_events(
         columns = {name: values.cpu().numpy() for name, values in batch.columns.items()}
         event = Event(int(batch.event_id[0]), int(batch.sector[0]), columns)
         if trained.is_embedding:
-            track = cluster(out.cpu().double().numpy(), **asdict(clustering))
+            track = find_tracks(out.cpu().double().numpy(), columns, clustering)
             yield event.with_tracks(track, columns.get(target.label) if target else None)
         else:
             score = out.reshape(-1).cpu().double().sigmoid().numpy()

@@ -11,7 +11,6 @@ from hepdata.progress import Progress
 from hepdata.schema import Target
 from hepdata.storage.atomic import write_atomically
 from hept.devices.choice import Precision
-from hept.evaluation.clustering import Clustering
 from hept.evaluation.inference import Answer
 from hept.metrics.classification import Classification
 from hept.metrics.cleaning import tabulate_weights
@@ -28,13 +27,16 @@ from hept.report.figures import (
     draw_quality,
     draw_scored_event,
 )
-from hept.report.page import Page
+from hept.report.page import Link, Page
 from hept.report.results import Results, collect_results
 from hept.report.view import FILE as VIEW
 from hept.report.view import write_view
-from hept.runs.folder import RunFolder
+from hept.runs.folder import BEST, RunFolder
+from hept.settings.differences import find_nearest_preset
 
 FILE = "report.html"
+# Of the run folder, for readers of the page.
+FILES = ("config.yaml", "run.json", "metrics.csv", "steps.csv", "clustering.json", BEST)
 EFFICIENCY_CAPTION = (
     "Efficiency, fake and duplicate rate against pT and η, with 68 % Clopper–Pearson intervals; "
     "below, how many particles and tracks each bin has. Tracks of noise are in the first bin of pT and in "
@@ -90,8 +92,7 @@ def write_report(
         ],
     )
     _add_pictures(page, results, RunFolder(run), dataset)
-    page.add_section("Configuration")
-    page.add_code(trained.config.to_yaml())
+    _add_configuration(page, trained, run)
     with write_atomically(run / FILE) as file:
         file.write(page.render().encode())
     return run / FILE
@@ -103,8 +104,8 @@ def _add_pictures(page: Page, results: Results, folder: RunFolder, dataset: Data
     metric = make_objective(target, trained.config.loss).metric
     page.add_figure(draw_curves(folder.read_rows("metrics"), metric), "Loss and validation metric by epoch.")
     if tracks is not None and target.pt is not None and dataset.schema.has_column(target.eta or ""):
-        page.add_section("Tracks", f"Found by {_name(results.clustering)}.")
-        page.add_figure(draw_efficiencies(tracks.rates), EFFICIENCY_CAPTION)
+        page.add_section("Tracks", f"Found by {results.clustering.name}.")
+        page.add_figure(draw_efficiencies(tracks), EFFICIENCY_CAPTION)
     if results.curves:
         page.add_section("Precision and recall")
         page.add_table(CURVE_HEADER, _tabulate_curves(results.curves, "pairs" if tracks else "points"))
@@ -116,11 +117,24 @@ def _add_pictures(page: Page, results: Results, folder: RunFolder, dataset: Data
         write_view(
             folder.path / VIEW, page.title, results.after.events, trained, dataset.schema, results.clustering
         )
-        page.add_links({"Look at these events in 3-D, with all their columns": VIEW})
+        page.add_links(Link("Look at these events in 3-D, with all their columns", VIEW))
     for answer in results.after.events:
         event = int(answer[1].event_id[0])
         figure = draw_event(results, answer, target)
         page.add_figure(figure, f"Event {event}: truth on the left, the model on the right.")
+
+
+def _add_configuration(page: Page, trained: TrainedModel, run: Path) -> None:
+    """All settings, those that differ from the nearest preset first, and links to the files of the run."""
+    nearest = find_nearest_preset(trained.config)
+    changed = nearest is not None and bool(nearest[1])
+    text = "" if nearest is None else f"As in the preset {nearest[0]}{', except:' if changed else '.'}"
+    page.add_section("Configuration", text)
+    if nearest is not None and changed:
+        rows = [(name, *map(str, values)) for name, values in nearest[1].items()]
+        page.add_table(("setting", nearest[0], "this run"), rows)
+    page.add_code(trained.config.to_yaml())
+    page.add_links(*(Link(name, name) for name in FILES if (run / name).exists()))
 
 
 def draw_event(results: Results, answer: Answer, target: Target) -> Figure:
@@ -140,11 +154,6 @@ def _tabulate_curves(curves: dict[str, Classification], entries: str) -> list[tu
         (name, one.auc, f"{one.roc_auc:.4g}", f"{one.n_points:,} {entries}, {one.n_positives:,} positive")
         for name, one in curves.items()
     ]
-
-
-def _name(clustering: Clustering) -> str:
-    scale = f"eps {clustering.eps:.3g}, " if clustering.method == "dbscan" else ""
-    return f"{clustering.method} ({scale}at least {clustering.min_points} hits)"
 
 
 def _facts(folder: RunFolder, dataset: Dataset) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +62,7 @@ def plan_run(
     # Any preset of the task can check settings and dataset; finding a GPU needs torch and comes later.
     config = configure(preset or _choose_preset(opened, has_gpu=False))
     check_training(config, opened)
+    check_logger(config)
     run = out or _choose_folder(opened.root.location)
     folder = RunFolder(run)
     if not has_states(run):
@@ -102,6 +104,7 @@ def plan_resume(run: Path, dataset: DatasetLike | None) -> RunPlan:
     find_states(run)
     opened = Run(run).open_dataset() if dataset is None else open_dataset(dataset)
     check_training(config, opened)
+    check_logger(config)
     return RunPlan(config, opened, run)
 
 
@@ -130,6 +133,22 @@ def count_points(dataset: Dataset) -> float:
     """Mean number of points in the clouds of a dataset."""
     statistics = dataset.manifest.statistics()
     return statistics.n_points / max(statistics.n_clouds, 1)
+
+
+def check_logger(config: TrainConfig) -> None:
+    """Check that the library of the run's logger is installed.
+
+    Raises:
+        InputError: It is not.
+    """
+    kind = config.logger
+    if kind in ("wandb", "mlflow") and find_spec(kind) is None:
+        raise InputError(
+            f"setting logger={kind}",
+            found=f"{kind} is not installed",
+            expected="its library",
+            remedy=f"pip install 'hept[{kind}]', or choose logger=tensorboard",
+        )
 
 
 def _take_network(config: TrainConfig, settings: Settings, init: TrainedModel) -> TrainConfig:

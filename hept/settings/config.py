@@ -8,6 +8,7 @@ no settings.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -57,6 +58,18 @@ def load_config(preset: str, settings: Settings = (), *, task: str | None = None
     config = check_config(content, where=preset)
     is_given = task is not None and config.task == ANY_TASK
     return config.model_copy(update={"task": task}) if is_given else config
+
+
+def apply_settings(content: dict[str, object], settings: Settings) -> TrainConfig:
+    """A configuration from plain values, with changes; `content` stays as it is.
+
+    Raises:
+        InputError: An unknown key or an invalid value.
+    """
+    changed = deepcopy(content)
+    for key, value in _list_changes(settings):
+        _apply(changed, key, value)
+    return check_config(changed, where="settings")
 
 
 def check_config(content: object, *, where: object) -> TrainConfig:

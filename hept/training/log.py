@@ -10,6 +10,7 @@ from typing import TypeVar
 from hepdata.progress import Progress
 from hept.runs.folder import RunFolder
 from hept.training.expected_time import STEPS_BEFORE, STEPS_MEASURED, RunLength, describe_expected_time
+from hept.training.loggers import Logger
 from hept.training.scalars import ScalarFile
 
 _Item = TypeVar("_Item")
@@ -22,6 +23,7 @@ class TrainingLog:
         folder: Where rows and scalars go.
         progress: Listener.
         is_quiet: Whether to say nothing, as all processes but the first do.
+        logger: Takes in the same figures; None makes TensorBoard's file.
         clock: Seconds since some moment.
     """
 
@@ -31,11 +33,12 @@ class TrainingLog:
         progress: Progress,
         *,
         is_quiet: bool,
+        logger: Logger | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.folder, self.progress, self.is_quiet = folder, progress, is_quiet
         self._clock = clock
-        self._writer = None if is_quiet else ScalarFile(folder.path / "tensorboard")
+        self._writer = None if is_quiet else logger or ScalarFile(folder.path / "tensorboard")
         self._waited = 0.0
         self._points = 0
         self._epoch_begun = self._measured_from = clock()

@@ -38,6 +38,7 @@ from hept.settings.fields import TrainConfig
 from hept.training.expected_time import RunLength
 from hept.training.interrupt import Interrupt
 from hept.training.log import TrainingLog
+from hept.training.loggers import open_logger
 from hept.training.optimizers import make_optimizer
 from hept.training.queued import QueuedStep, StepFigures, is_bad
 from hept.training.result import FitResult
@@ -125,7 +126,9 @@ class Training:
         if not resume:
             # So that a run killed in its first steps can be resumed too.
             self._save()
-        self.log = TrainingLog(self.folder, self.progress, is_quiet=not self.fabric.is_global_zero)
+        is_quiet = not self.fabric.is_global_zero
+        logger = None if is_quiet else open_logger(config, self.folder.path, self.progress.announce)
+        self.log = TrainingLog(self.folder, self.progress, is_quiet=is_quiet, logger=logger)
 
     def _put_aside(self, damages: list[InputError]) -> None:
         """Rename damaged states: saving would otherwise keep them instead of intact ones."""

@@ -12,12 +12,12 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hepdata.pictures.distributions import plot_dataset
-from hept.evaluation.clustering import Clustering
 from hept.evaluation.evaluator import evaluate
 from hept.evaluation.predictor import predict
 from hept.evaluation.tuning import save_clustering, tune_clustering
 from hept.model.weights import load_model
 from hept.report import write_report
+from hept.tracks.finder import Clustering
 from hept.training.trainer import fit
 
 

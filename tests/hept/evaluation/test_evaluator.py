@@ -4,12 +4,12 @@ import torch
 
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
-from hept.evaluation.clustering import Clustering
 from hept.evaluation.evaluator import assess, evaluate, run_for_metrics
 from hept.evaluation.inference import open_split
 from hept.metrics import classify
 from hept.model.trained import TrainedModel
 from hept.settings.config import load_config
+from hept.tracks.finder import Clustering
 
 
 class Oracle(torch.nn.Module):
@@ -56,7 +56,7 @@ def test_tracks_of_a_perfect_embedding_are_all_found(make_dataset):
     answers = run_for_metrics(model, dataset, "test")
     found = assess(model, dataset, answers, clustering=Clustering("dbscan", 0.4, 3)).metrics
     assert found["efficiency_perfect"] == found["trackml_score"] == 1.0
-    assert found["fake_rate_lhc"] == found["duplicate_rate_lhc"] == 0.0
+    assert found["fake_rate"] == found["fake_rate_impure"] == found["duplicate_rate"] == 0.0
 
 
 def test_without_pairs_the_loss_is_unknown_and_the_rest_is_said(make_dataset):

@@ -7,10 +7,10 @@ import pytest
 from hepdata.errors import InputError, JobError
 from hepdata.loader.dataset import open_dataset
 from hepdata.schema import TRACKING
-from hept.evaluation.clustering import Clustering, cluster
 from hept.evaluation.inference import run_model
 from hept.evaluation.predictor import predict
 from hept.model.weights import load_model
+from hept.tracks.finder import Clustering, cluster
 from hept.training.trainer import fit
 
 LABELS = frozenset(column.name for column in TRACKING.columns if column.is_label)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hepdata.loader.dataset import open_dataset
-from hept.metrics.tracks import Rates, match_tracks
+from hept.metrics.track_score import TrackScore
+from hept.metrics.tracks import EventTruth, TargetCuts, match_labels
 from hept.model.weights import load_model
 from hept.report.figures import draw_efficiencies, draw_quality
 from hept.report.results import collect_results
@@ -55,9 +56,10 @@ def test_efficiencies_have_error_bars_and_counts():
     track = np.repeat([0, 1, -1, 2], 3)
     particle = np.repeat([1, 2, 3, 4], 3)
     pt, eta = np.repeat([1.0, 1.1, 1.2, 4.0], 3), np.repeat([0.1, 0.2, 0.3, -1.0], 3)
-    rates = Rates((match_tracks(track, particle, pt, eta, particle > 0),))
+    truth = EventTruth(particle, particle > 0, {"pt": pt, "eta": eta}, np.ones(12))
+    rates = TrackScore((match_labels(track, truth),))
     figure = draw_efficiencies(rates)
-    efficiency = rates.against("pt", np.array([0.9, 1.3]), "double_majority")["efficiency"]
+    efficiency = rates.against("pt", np.array([0.9, 1.3]))["efficiency"]
     (low,), (high,) = efficiency.interval()
     bars = [
         segment
@@ -75,7 +77,8 @@ def test_efficiencies_have_error_bars_and_counts():
 def test_tracks_of_noise_are_at_no_eta():
     track, particle = np.repeat([0, 1], 3), np.repeat([0, 5], 3)
     eta = np.where(particle > 0, 0.2, 0.0)
-    rates = Rates((match_tracks(track, particle, particle * 1.0, eta, particle > 0),))
-    binned = rates.against("eta", np.array([-0.5, 0.1, 0.5]), "lhc")["fake_rate"]
+    truth = EventTruth(particle, particle > 0, {"pt": particle * 1.0, "eta": eta}, np.ones(6))
+    rates = TrackScore((match_labels(track, truth),), TargetCuts())
+    binned = rates.against("eta", np.array([-0.5, 0.1, 0.5]))["fake_rate"]
     assert (binned.n_all.tolist(), binned.n_passed.tolist()) == ([0, 1], [0, 0])
-    assert rates.summary()["fake_rate_lhc"] == 0.5
+    assert rates.summary()["fake_rate"] == 0.5

@@ -8,8 +8,8 @@ import pytest
 
 import hept
 from hepdata.loader.dataset import open_dataset
-from hept.evaluation.clustering import cluster
 from hept.settings.config import load_config
+from hept.tracks.finder import Clustering, find_tracks
 from hept.training.trainer import fit
 
 SMALL = ["model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=1"]
@@ -34,7 +34,8 @@ def test_the_page_has_the_models_answers(request, tmp_path, task):
         cloud = split[index]
         out = model(cloud).double()
         if task == "tracking":
-            np.testing.assert_array_equal(read_column(page, index, "track"), cluster(out.numpy()))
+            label = find_tracks(out.numpy(), cloud.columns, Clustering())
+            np.testing.assert_array_equal(read_column(page, index, "track"), label)
         else:
             score = np.where(cloud.is_scored, out.flatten().sigmoid().numpy(), np.nan)
             np.testing.assert_allclose(read_column(page, index, "score"), score, rtol=1e-6)

@@ -90,10 +90,7 @@ def test_a_run_shows_how_it_went(trained):
 
 
 def test_resume_takes_no_other_settings(trained):
-    with pytest.raises(
-        hepdata.InputError,
-        match="`preset`, `model`, `precision`, `settings`, `init` or `out` together with it",
-    ):
+    with pytest.raises(hepdata.InputError, match=r"`preset`, .* or `out` together with it"):
         hept.fit(resume=trained / "runs" / "a", settings={"epochs": 3})
 
 

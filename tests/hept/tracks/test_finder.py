@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hept.evaluation.clustering import cluster
+from hept.tracks.finder import cluster
 
 
 @pytest.mark.parametrize("method", ["dbscan", "hdbscan"])

@@ -1,0 +1,1 @@
+"""From embeddings to tracks: the tree, helices, and the steps after them."""
