@@ -293,7 +293,7 @@ def view(
         dataset: Location, or the opened dataset.
         out: The HTML file; "view-DATASET.html" in the current folder where not given.
         split: Which split to show.
-        events: How many clouds, from the first one on; each of 60,000 points adds about 4 MB to the page.
+        events: How many clouds, from the first one on; each of 60,000 points adds about 3 MB to the page.
 
     Returns:
         The page.

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from math import pi
 from typing import Literal
 
+from hepdata.symmetries import Symmetries
+
 Compression = Literal["none", "log"]
 # GeV: loss and metrics of the paper consider particles with a larger transverse momentum.
 SCORED_PT = 0.9
@@ -153,6 +155,7 @@ class Schema:
         features: Features of a model, unless its settings say otherwise.
         coordinates: Its coordinates, likewise.
         target: What is to be learned; None for data without a training target.
+        symmetries: Which columns change when an event is turned or reflected; None where that is not known.
     """
 
     task: str
@@ -160,6 +163,7 @@ class Schema:
     features: tuple[ModelInput, ...]
     coordinates: tuple[ModelInput, ...]
     target: Target | None = None
+    symmetries: Symmetries | None = None
 
     def column(self, name: str) -> Column:
         """The column called `name`; KeyError if there is none."""
@@ -179,6 +183,7 @@ class Schema:
             columns=tuple(c for c in self.columns if c.name not in names),
             features=tuple(f for f in self.features if f.column not in names),
             coordinates=tuple(c for c in self.coordinates if c.column not in names),
+            symmetries=self.symmetries and self.symmetries.without(names),
         )
 
 
@@ -255,6 +260,14 @@ TRACKING = Schema(
         label_names=("noise", "particle"),
         scored=f"hits, pT > {SCORED_PT:g} GeV",
     ),
+    # Cluster extents have no sign: those in the module's frame stay, and the direction in the detector turns.
+    symmetries=Symmetries(
+        angles=("phi", "gphi"),
+        vectors=(("u", "v"),),
+        reversed=("z", "eta", "geta", "particle_eta"),
+        not_turned=("module_id",),
+        not_reflected=("volume_id", "layer_id", "module_id", "layer"),
+    ),
 )
 
 
@@ -310,6 +323,7 @@ def pileup_schema(scored_pt: float = SCORED_PT) -> Schema:
             scored=f"neutral particles, pT > {scored_pt:g} GeV",
             figures=("cleaning",),
         ),
+        symmetries=Symmetries(angles=("phi",), vectors=(("px", "py"),), reversed=("eta", "rapidity")),
     )
 
 

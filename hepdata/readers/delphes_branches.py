@@ -18,7 +18,7 @@ from hepdata.errors import InputError
 Quantity = Literal[
     "pt", "eta", "phi", "charge", "pid", "energy", "px", "py", "rapidity", "mass", "hard_fraction"
 ]
-LabelRule = Literal["IsPU", "HardEnergyFraction", "TRef"]
+LabelRule = Literal["IsPU", "HardEnergyFraction", "TRef", "TRefArray"]
 
 # Leaf names of the Delphes classes; a tower has ET instead of PT.
 LEAVES: dict[Quantity, tuple[str, ...]] = {
@@ -39,6 +39,12 @@ LABEL_LEAVES: dict[LabelRule, str] = {
     "IsPU": "IsPU",
     "HardEnergyFraction": "HardEnergyFraction",
     "TRef": "Particle",
+    "TRefArray": "Particles",
+}
+# Leaves of the generator particles that references lead to.
+GENERATED: dict[LabelRule, frozenset[str]] = {
+    "TRef": frozenset({"fUniqueID"}),
+    "TRefArray": frozenset({"fUniqueID", "E"}),
 }
 
 Contents = Mapping[str, frozenset[str]]
@@ -104,8 +110,9 @@ def map_collection(
         label = "IsPU"
     elif "HardEnergyFraction" in has:
         label = "HardEnergyFraction"
-    elif "Particle" in has and "fUniqueID" in contents.get("Particle", frozenset()):
-        label = "TRef"
+    else:
+        generated = contents.get("Particle", frozenset())
+        label = next((r for r in GENERATED if LABEL_LEAVES[r] in has and GENERATED[r] <= generated), None)
     return Collection(
         branch,
         leaves,
@@ -141,8 +148,10 @@ def check_map(branches: BranchMap, contents: Contents, where: object) -> None:
                 f"leaves for {', '.join(REQUIRED)} and charge",
                 contents,
             )
-        if collection.label == "TRef" and "fUniqueID" not in contents.get("Particle", frozenset()):
-            raise _missing(where, "no leaf Particle.fUniqueID", "generator particles for TRef", contents)
+        needed = GENERATED.get(collection.label, frozenset()) if collection.label else frozenset()
+        for leaf in sorted(needed - contents.get("Particle", frozenset())):
+            expected = f"generator particles for {collection.label}"
+            raise _missing(where, f"no leaf Particle.{leaf}", expected, contents)
 
 
 def _missing(where: object, found: str, expected: str, contents: Contents) -> InputError:
