@@ -29,7 +29,7 @@ from hept.tracks.finder import Clustering
 
 @dataclass(frozen=True)
 class Assessment:
-    """What one pass of a model over a split tells.
+    """Results of one pass of a model over a split.
 
     Attributes:
         metrics: Figures of merit by name.
@@ -99,7 +99,7 @@ def assess(
     n_events: int = 0,
     only_metric: bool = False,
 ) -> Assessment:
-    """Everything that is asked of a model's answers, in one pass over them.
+    """Metrics, tracks and curves of a model's outputs, in one pass over them.
 
     Args:
         trained: The model.

@@ -55,7 +55,7 @@ def predict(
     clustering: Clustering | None = None,
     progress: Progress | None = None,
 ) -> Prediction:
-    """Write a model's answer for every point of a dataset, or of one split; no truth is needed.
+    """Write a model's output for every point of a dataset, or of one split; truth is not needed.
 
     Args:
         trained: The model.

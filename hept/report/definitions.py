@@ -46,7 +46,7 @@ DEFINITIONS: dict[str, str] = {
 }
 
 
-# What people call figures whose key says something else to many; the keys in JSON files stay.
+# Displayed names of metrics whose keys mislead; the keys in JSON files stay.
 _NAMES = {"auc": "average precision (AUC in the paper)", "roc_auc": "ROC AUC"}
 
 
