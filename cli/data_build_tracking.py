@@ -1,4 +1,4 @@
-"""`hept-data build tracking`: TrackML or ColliderML events to a dataset."""
+"""`hept-data build tracking`: TrackML, ACTS or ColliderML events to a dataset."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ from .build_options import build_options, point_options, report_build
 def command(raw: Path, out: str, json_path: Path | None, **arguments: Any) -> None:
     """Build a dataset from the tracking events in RAW, in the new folder or URL OUT.
 
-    RAW is a folder or zip of TrackML events, or a folder of ColliderML's Parquet files. Hits become points
-    with positions, cluster shapes (TrackML only), labels and contrastive pairs. Events without truth give
-    an unlabelled dataset. Stopped at any moment, the same command continues.
+    RAW is a folder or zip of TrackML events or of ACTS' CSV files, or a folder of ColliderML's Parquet files.
+    Hits become points with positions, cluster shapes (not ColliderML), labels and contrastive pairs. Events
+    without truth give an unlabelled dataset. Stopped at any moment, the same command continues.
 
     \b
     Example:

@@ -1,7 +1,7 @@
 """Raw collision events to η–φ point-cloud datasets, and datasets to arrays and tensors.
 
 Raw events:
-    simulate_tracking, simulate_pileup   write events of a toy detector
+    simulate_tracking, simulate_pileup   write simulated raw events
     inspect                              what a Delphes file has
 
 Datasets:

@@ -75,16 +75,17 @@ def build_tracking(
     progress: ProgressChoice = None,
     **options: Unpack[BuildOptions],
 ) -> BuiltDataset:
-    """Build a dataset from TrackML or ColliderML events: hits with positions, labels and pairs.
+    """Build a dataset from TrackML, ACTS or ColliderML events: hits with positions, labels and pairs.
 
-    TrackML events have cluster shapes too; ColliderML's have no cells, and their datasets no such columns.
+    TrackML and ACTS events have cluster shapes too; ColliderML's have no cells, and their datasets no such
+    columns.
     Events without truth give an unlabelled dataset. Stopped at any moment, the same call continues; a build
     that is finished is opened.
 
     Args:
-        raw: Folder or zip of TrackML events, or folder of ColliderML's Parquet files.
+        raw: Folder or zip of TrackML events or ACTS' CSV files, or folder of ColliderML's Parquet files.
         out: New folder of the dataset.
-        detectors: Modules of TrackML's detector; by default detectors.csv next to the events.
+        detectors: Modules of the detector; by default detectors.csv next to the events.
         preset: "tracking-60k" for whole events, "tracking-6k" for ten overlapping φ sectors. The preset
             provides the defaults of the arguments below.
         events: Only events with these ids: "1000-1099", "1000-", or range(1000, 1100).
@@ -175,6 +176,7 @@ def build_pileup(
     *,
     preset: str = "pileup-10k",
     branches: str | None = None,
+    events: str | range | None = None,
     max_events: int | None = None,
     max_eta: float | None = None,
     scored_pt: float | None = None,
@@ -192,6 +194,8 @@ def build_pileup(
         out: New folder of the dataset.
         preset: "pileup-10k"; it provides the defaults of the arguments below.
         branches: "pf", "particle-flow-candidate", "eflow", "auto", or the path of a YAML map.
+        events: Only these events, counted through all files from 0: "1000-1099", "1000-", or
+            range(1000, 1100).
         max_events: At most this many events, in the order of the files.
         max_eta: Largest absolute η of a particle.
         scored_pt: Neutral points above this pT in GeV are scored.
@@ -216,9 +220,15 @@ def build_pileup(
         step_bytes=step_size,
     )
     inputs = [files] if isinstance(files, str | os.PathLike) else files
+    first, last = parse_events(events)
     with listen(progress) as listener:
         source = PileupSource.open(
-            [os.fspath(file) for file in inputs], config, max_events=max_events, progress=listener
+            [os.fspath(file) for file in inputs],
+            config,
+            first_event=first,
+            last_event=last,
+            max_events=max_events,
+            progress=listener,
         )
         if options.get("workers") is None:
             options["workers"] = source.choose_workers()

@@ -20,6 +20,8 @@ from hepdata.pairs.paper_definition import pair_nearest_others, pair_same_partic
 from hepdata.pairs.published_definition import pair_published
 from hepdata.pipeline.event_source import EventRef
 from hepdata.progress import Progress
+from hepdata.readers.acts import read_acts_event
+from hepdata.readers.acts_detector import is_digitization, read_acts_detector
 from hepdata.readers.trackml import read_event
 from hepdata.readers.trackml_detector import Detector, read_detector
 from hepdata.readers.trackml_files import (
@@ -28,6 +30,7 @@ from hepdata.readers.trackml_files import (
     checksum_files,
     find_detectors,
     find_events,
+    find_json,
 )
 from hepdata.schema import TRACKING, Schema
 from hepdata.storage.dataset.manifest import SourceFile
@@ -86,6 +89,7 @@ class TrackingSource:
         root: Folder or zip of the sample.
         events: The chosen events and their files.
         detectors: The detectors file, where one is needed.
+        digitization: The sizes of its cells, which ACTS has in a file of their own.
         detector: Its modules, read once for all workers.
         config: What to make.
     """
@@ -93,6 +97,7 @@ class TrackingSource:
     root: Path
     events: tuple[EventFiles, ...]
     detectors: RawFile | None
+    digitization: RawFile | None
     detector: Detector | None = field(repr=False)
     config: TrackingConfig
 
@@ -107,10 +112,13 @@ class TrackingSource:
 
     def list_files(self, progress: Progress | None = None) -> list[SourceFile]:  # noqa: ARG002 (files are small)
         """The files that are read, with checksums; a zip counts as one file."""
-        used = _parts_used(self.config.clouds)
-        files = [event.parts[part] for event in self.events for part in used if part in event.parts]
-        if self.detectors is not None:
-            files.append(self.detectors)
+        files = [
+            event.parts[part]
+            for event in self.events
+            for part in _parts_used(event, self.config.clouds)
+            if part in event.parts
+        ]
+        files += [file for file in (self.detectors, self.digitization) if file is not None]
         paths = list(dict.fromkeys(file.container or Path(file.name) for file in files))
         return [
             SourceFile(name=_short_name(path, self.root), bytes=size, sha256=digest)
@@ -134,7 +142,8 @@ class TrackingSource:
     def read_raw(self, ref: EventRef) -> Callable[[], list[PointCloud]]:
         """Read one event; the function that is returned makes its clouds."""
         files, choice = next(e for e in self.events if e.event_id == ref.event_id), self.config.clouds
-        event = read_event(files, with_cells=choice.has_cell_features, with_truth=choice.is_labelled)
+        read = read_acts_event if files.is_acts else read_event
+        event = read(files, with_cells=choice.has_cell_features, with_truth=choice.is_labelled)
         return lambda: [
             add_pairs(cloud, self.config.pairs) for cloud in make_clouds(event, self.detector, choice)
         ]
@@ -204,8 +213,25 @@ def open_tracking(
         clouds = replace(config.clouds, is_labelled=False, keep_noise=True, min_pt=None)
         config = replace(config, clouds=clouds, pairs=replace(config.pairs, definition="none"))
     file = _choose_detectors(raw, detectors, config.clouds)
-    detector = read_detector(file) if file is not None else None
-    return TrackingSource(raw, tuple(events), file, detector, config)
+    digitization = detector = None
+    if file is not None and events[0].is_acts:
+        digitization = _find_digitization(raw) if config.clouds.has_cell_features else None
+        detector = read_acts_detector(file, digitization)
+    elif file is not None:
+        detector = read_detector(file)
+    return TrackingSource(raw, tuple(events), file, digitization, detector, config)
+
+
+def _find_digitization(raw: Path) -> RawFile:
+    found = [file for file in find_json(raw) if is_digitization(file.read())]
+    if len(found) != 1:
+        raise InputError(
+            raw,
+            found=f"{len(found)} digitization configurations of ACTS",
+            expected="one JSON file next to the events: it has the sizes of the cells",
+            remedy="copy it there, or give `cell_features=False`",
+        )
+    return found[0]
 
 
 def _choose_detectors(raw: Path, detectors: Path | None, choice: CloudChoice) -> RawFile | None:
@@ -225,10 +251,11 @@ def _choose_detectors(raw: Path, detectors: Path | None, choice: CloudChoice) ->
     return file
 
 
-def _parts_used(choice: CloudChoice) -> tuple[str, ...]:
+def _parts_used(event: EventFiles, choice: CloudChoice) -> tuple[str, ...]:
+    hits = "measurements" if event.is_acts else "hits"
     cells = ("cells",) if choice.has_cell_features else ()
-    truth = ("particles", "truth") if choice.is_labelled else ()
-    return ("hits", *cells, *truth)
+    truth = ("measurement-simhit-map", "hits") if event.is_acts else ("truth",)
+    return (hits, *cells, *(("particles", *truth) if choice.is_labelled else ()))
 
 
 def _short_name(path: Path, root: Path) -> str:

@@ -19,31 +19,31 @@ from hepdata.readers.trackml_table import Columns, TableFormat, read_table
 _ID = "int64"
 _NUMBER = "float64"
 # mm: a hundred metres, beyond every detector.
-_POSITION = (-1e5, 1e5)
+POSITION = (-1e5, 1e5)
 # GeV: beyond every collider.
-_MOMENTUM = (-1e6, 1e6)
+MOMENTUM = (-1e6, 1e6)
 
 HITS = TableFormat(
-    name="hits",
+    name="TrackML hits",
     columns={
         "hit_id": _ID, "x": _NUMBER, "y": _NUMBER, "z": _NUMBER,
         "volume_id": _ID, "layer_id": _ID, "module_id": _ID,
     },
     needed=("hit_id", "x", "y", "z", "volume_id", "layer_id", "module_id"),
     bounds={
-        "hit_id": (0, 2**31 - 1), "x": _POSITION, "y": _POSITION, "z": _POSITION,
+        "hit_id": (0, 2**31 - 1), "x": POSITION, "y": POSITION, "z": POSITION,
         "volume_id": (0, 2**15 - 1), "layer_id": (0, 2**15 - 1), "module_id": (0, 2**31 - 1),
     },
 )  # fmt: skip
 CELLS = TableFormat(
-    name="cells",
+    name="TrackML cells",
     columns={"hit_id": _ID, "ch0": _ID, "ch1": _ID, "value": _NUMBER},
     needed=("hit_id", "ch0", "ch1", "value"),
     # A fraction in the challenge; other simulations write charges in electrons.
     bounds={"ch0": (0, 2**20), "ch1": (0, 2**20), "value": (0, 1e9)},
 )
 TRUTH = TableFormat(
-    name="truth",
+    name="TrackML truth",
     columns={"hit_id": _ID, "particle_id": _ID}
     | dict.fromkeys(("tx", "ty", "tz", "tpx", "tpy", "tpz", "weight"), _NUMBER),
     needed=("hit_id", "particle_id", "weight"),
@@ -51,12 +51,12 @@ TRUTH = TableFormat(
     bounds={"particle_id": (0, 2**63 - 1), "weight": (0, 1e9)},
 )
 PARTICLES = TableFormat(
-    name="particles",
+    name="TrackML particles",
     columns={"particle_id": _ID}
     | dict.fromkeys(("vx", "vy", "vz", "px", "py", "pz"), _NUMBER)
     | {"q": _ID, "nhits": _ID},
     needed=("particle_id", "px", "py", "pz"),
-    bounds={"particle_id": (0, 2**63 - 1), "px": _MOMENTUM, "py": _MOMENTUM, "pz": _MOMENTUM},
+    bounds={"particle_id": (0, 2**63 - 1), "px": MOMENTUM, "py": MOMENTUM, "pz": MOMENTUM},
     optional=frozenset({"particle_type"}),
 )
 
@@ -93,29 +93,30 @@ def read_event(files: EventFiles, *, with_cells: bool, with_truth: bool) -> Trac
         InputError: A part is missing or unreadable, an id occurs twice or refers to nothing, a hit has no
             cells or no truth, or the event is empty.
     """
-    hits_file = _part(files, "hits", "the hits are the event itself")
-    hits = _sort_unique(hits_file, read_table(hits_file, HITS), "hit_id")
+    hits_file = find_part(files, "hits", "the hits are the event itself")
+    hits = sort_unique(hits_file, read_table(hits_file, HITS), "hit_id")
     if not len(hits["hit_id"]):
         raise InputError(
             hits_file, found="no hits", expected="at least one hit", remedy="leave the empty event out"
         )
     cells = particle_id = weight = particles = None
     if with_cells:
-        file = _part(files, "cells", "give `cell_features=False` to build without cluster shapes")
-        cells = _join_cells(file, read_table(file, CELLS), hits["hit_id"])
+        file = find_part(files, "cells", "give `cell_features=False` to build without cluster shapes")
+        cells = join_cells(file, read_table(file, CELLS), hits["hit_id"])
     if with_truth:
         remedy = "leave the event out, or give `unlabelled=True` to ignore all truth"
-        truth_file = _part(files, "truth", remedy)
-        file = _part(files, "particles", remedy)
-        truth = _sort_unique(truth_file, read_table(truth_file, TRUTH), "hit_id")
-        _check_same_ids(truth_file, "truth", truth["hit_id"], hits["hit_id"])
+        truth_file = find_part(files, "truth", remedy)
+        file = find_part(files, "particles", remedy)
+        truth = sort_unique(truth_file, read_table(truth_file, TRUTH), "hit_id")
+        check_same_ids(truth_file, "truth", truth["hit_id"], hits["hit_id"])
         particle_id, weight = truth["particle_id"], truth["weight"]
-        particles = _sort_unique(file, read_table(file, PARTICLES), "particle_id")
-        _check_particles(file, particle_id, particles["particle_id"])
+        particles = sort_unique(file, read_table(file, PARTICLES), "particle_id")
+        check_particles(file, particle_id, particles["particle_id"])
     return TrackMLEvent(files.event_id, files.stem, hits, cells, particle_id, weight, particles)
 
 
-def _part(files: EventFiles, part: str, remedy: str) -> RawFile:
+def find_part(files: EventFiles, part: str, remedy: str) -> RawFile:
+    """The file of a part, which must be there."""
     try:
         return files.parts[part]
     except KeyError:
@@ -128,7 +129,7 @@ def _part(files: EventFiles, part: str, remedy: str) -> RawFile:
         ) from None
 
 
-def _sort_unique(file: RawFile, table: Columns, key: str) -> Columns:
+def sort_unique(file: RawFile, table: Columns, key: str) -> Columns:
     """The rows in ascending order of `key`, which must be unique."""
     ids = table[key]
     if (ids[1:] > ids[:-1]).all():
@@ -146,7 +147,7 @@ def _sort_unique(file: RawFile, table: Columns, key: str) -> Columns:
     return {name: values[order] for name, values in table.items()}
 
 
-def _join_cells(file: RawFile, cells: Columns, hit_id: NDArray[np.int64]) -> Columns:
+def join_cells(file: RawFile, cells: Columns, hit_id: NDArray[np.int64]) -> Columns:
     """The cells in order of their hit, after a check that every hit has cells and every cell a hit."""
     owner = cells["hit_id"]
     if not (owner[1:] >= owner[:-1]).all():
@@ -156,11 +157,12 @@ def _join_cells(file: RawFile, cells: Columns, hit_id: NDArray[np.int64]) -> Col
     starts = (
         np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]]) if len(owner) else np.array([], dtype=np.int64)
     )
-    _check_same_ids(file, "cells", owner[starts], hit_id)
+    check_same_ids(file, "cells", owner[starts], hit_id)
     return cells
 
 
-def _check_same_ids(file: RawFile, part: str, ids: NDArray[Any], hit_id: NDArray[np.int64]) -> None:
+def check_same_ids(file: RawFile, part: str, ids: NDArray[Any], hit_id: NDArray[np.int64]) -> None:
+    """Check that a part has every hit and no other."""
     if len(ids) == len(hit_id) and (ids == hit_id).all():
         return
     lacking = np.setdiff1d(hit_id, ids, assume_unique=True)
@@ -185,7 +187,8 @@ def _check_same_ids(file: RawFile, part: str, ids: NDArray[Any], hit_id: NDArray
     )
 
 
-def _check_particles(file: RawFile, particle_id: NDArray[np.int64], known: NDArray[np.int64]) -> None:
+def check_particles(file: RawFile, particle_id: NDArray[np.int64], known: NDArray[np.int64]) -> None:
+    """Check that every particle with hits is recorded."""
     used = np.unique(particle_id)
     lacking = np.setdiff1d(used[used != 0], known, assume_unique=True)
     if len(lacking):

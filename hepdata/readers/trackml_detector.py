@@ -15,14 +15,14 @@ from hepdata.errors import InputError
 from hepdata.readers.trackml_files import RawFile
 from hepdata.readers.trackml_table import Columns, TableFormat, read_table
 
-_ROTATION = tuple(f"rot_{row}{column}" for row in "xyz" for column in "uvw")
+ROTATION = tuple(f"rot_{row}{column}" for row in "xyz" for column in "uvw")
 _SIZES = ("module_t", "module_minhu", "module_maxhu", "module_hv", "pitch_u", "pitch_v")
 _IDS = ("volume_id", "layer_id", "module_id")
 
 DETECTORS = TableFormat(
-    name="detectors",
-    columns=dict.fromkeys(_IDS, "int64") | dict.fromkeys(("cx", "cy", "cz", *_ROTATION, *_SIZES), "float64"),
-    needed=(*_IDS, "cx", "cy", "cz", *_ROTATION, *_SIZES),
+    name="TrackML detectors",
+    columns=dict.fromkeys(_IDS, "int64") | dict.fromkeys(("cx", "cy", "cz", *ROTATION, *_SIZES), "float64"),
+    needed=(*_IDS, "cx", "cy", "cz", *ROTATION, *_SIZES),
     bounds=dict.fromkeys(("cx", "cy", "cz"), (-1e5, 1e5)) | dict.fromkeys(_SIZES, (-1e5, 1e5)),
 )
 
@@ -105,7 +105,15 @@ def read_detector(file: RawFile) -> Detector:
     Raises:
         InputError: It is not a TrackML detectors file, or a module is doubled or impossible.
     """
-    table = read_table(file, DETECTORS)
+    return make_detector(file, read_table(file, DETECTORS))
+
+
+def make_detector(file: RawFile, table: Columns) -> Detector:
+    """Check the modules of a table and put them in order.
+
+    Raises:
+        InputError: A module is doubled or impossible.
+    """
     for name in _IDS:
         limit = 1 << (32 if name == "module_id" else 15)
         wrong = np.flatnonzero((table[name] < 0) | (table[name] >= limit))
@@ -115,9 +123,7 @@ def read_detector(file: RawFile) -> Detector:
             )
     key = pack_module(*(table[name] for name in _IDS))
     if not len(key):
-        raise InputError(
-            file, found="no modules", expected="a TrackML detectors file", remedy="check the file"
-        )
+        raise InputError(file, found="no modules", expected="a detectors file", remedy="check the file")
     order = np.argsort(key, kind="stable")
     doubled = np.flatnonzero(key[order][1:] == key[order][:-1])
     if len(doubled):
@@ -127,7 +133,7 @@ def read_detector(file: RawFile) -> Detector:
         name=file.name,
         key=key[order],
         centre=np.stack([table[name][order] for name in ("cx", "cy", "cz")], axis=1),
-        rotation=np.stack([table[name][order] for name in _ROTATION], axis=1).reshape(-1, 3, 3),
+        rotation=np.stack([table[name][order] for name in ROTATION], axis=1).reshape(-1, 3, 3),
         thickness=table["module_t"][order],
         half_size=np.hypot(table["module_maxhu"], table["module_hv"])[order],
         pitch=np.stack([table["pitch_u"][order], table["pitch_v"][order]], axis=1),
@@ -141,7 +147,7 @@ def _check_modules(file: RawFile, table: Columns) -> None:
             raise _bad_module(
                 file, table, int(wrong[0]), f"{name} {table[name][wrong[0]]}", "a positive length"
             )
-    rotation = np.stack([table[name] for name in _ROTATION], axis=1).reshape(-1, 3, 3)
+    rotation = np.stack([table[name] for name in ROTATION], axis=1).reshape(-1, 3, 3)
     product = rotation @ rotation.transpose(0, 2, 1)
     wrong = np.flatnonzero(np.abs(product - np.eye(3)).max(axis=(1, 2)) > 1e-3)
     if len(wrong):

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from hepdata.errors import InputError
 
-_NAME = re.compile(r"(?:^|/)event(\d+)-(hits|cells|particles|truth)\.csv(\.gz)?$")
+_NAME = re.compile(
+    r"(?:^|/)event(\d+)-(hits|cells|particles|truth|measurements|measurement-simhit-map)\.csv(\.gz)?$"
+)
 _DETECTORS = re.compile(r"(?:^|/)detectors?\.csv(\.gz)?$")
 
 
@@ -79,7 +81,12 @@ class EventFiles:
     @property
     def has_truth(self) -> bool:
         """Whether there is a truth or particles file."""
-        return "truth" in self.parts or "particles" in self.parts
+        return not self.parts.keys().isdisjoint(("truth", "particles", "measurement-simhit-map"))
+
+    @property
+    def is_acts(self) -> bool:
+        """Whether ACTS wrote the event, rather than the challenge."""
+        return "measurements" in self.parts
 
 
 def find_events(raw: Path) -> list[EventFiles]:
@@ -135,6 +142,11 @@ def find_detectors(raw: Path) -> RawFile | None:
     return found[0] if len(found) == 1 else None
 
 
+def find_json(raw: Path) -> list[RawFile]:
+    """Every JSON file next to the events."""
+    return list(_iterate_files(raw, ".json"))
+
+
 def checksum_files(files: list[Path]) -> list[tuple[int, str]]:
     """(bytes, sha256) of each file; the hashes are computed in parallel, for samples can be tens of GB."""
     with ThreadPoolExecutor(max_workers=4) as pool:
@@ -156,9 +168,9 @@ def _checksum(path: Path) -> tuple[int, str]:
         ) from error
 
 
-def _iterate_files(raw: Path) -> Iterator[RawFile]:
+def _iterate_files(raw: Path, suffix: str = ".csv") -> Iterator[RawFile]:
     if raw.is_dir():
-        for path in sorted(raw.rglob("*.csv*")):
+        for path in sorted(raw.rglob(f"*{suffix}*")):
             yield RawFile(None, str(path))
     elif raw.is_file():
         try:
@@ -171,7 +183,9 @@ def _iterate_files(raw: Path) -> Iterator[RawFile]:
                 expected="a folder or a zip of TrackML events",
                 remedy="give the folder that holds the CSV files, or the zip as it was downloaded",
             ) from error
-        yield from (RawFile(raw, name) for name in names if not name.startswith("__MACOSX/"))
+        yield from (
+            RawFile(raw, name) for name in names if suffix in name and not name.startswith("__MACOSX/")
+        )
     else:
         refuse_endless(raw)
         raise InputError(

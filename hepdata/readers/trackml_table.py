@@ -34,6 +34,7 @@ class TableFormat:
         needed: Those that are read; the others are only required to be there.
         bounds: Smallest and largest accepted value of columns that are read, far beyond any detector.
         optional: Columns that some variants have.
+        has_others: Whether columns of other names are accepted, with any content (ACTS writes raw bytes).
     """
 
     name: str
@@ -41,6 +42,7 @@ class TableFormat:
     needed: tuple[str, ...]
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     optional: frozenset[str] = field(default=frozenset())
+    has_others: bool = False
 
 
 def read_table(file: RawFile, form: TableFormat) -> Columns:
@@ -69,7 +71,8 @@ def read_table(file: RawFile, form: TableFormat) -> Columns:
             remedy="repair or download the file again",
         ) from error
     columns = {name: _finite_column(file, table, name) for name in form.needed}
-    _check_characters(file, content)
+    if not form.has_others:
+        _check_characters(file, content)
     _check_last_line(file, content)
     for name, (lowest, highest) in form.bounds.items():
         outside = np.flatnonzero((columns[name] < lowest) | (columns[name] > highest))
@@ -123,7 +126,7 @@ def _check_header(file: RawFile, header: list[str], form: TableFormat) -> None:
         raise InputError(
             file,
             found=f"no column {missing[0]!r} (columns: {', '.join(header)[:200]})",
-            expected=f"a TrackML {form.name} file with {', '.join(form.columns)}",
+            expected=f"a {form.name} file with {', '.join(form.columns)}",
             remedy="check that this is the right file, with its header line",
         )
     doubled = [name for name in form.columns if header.count(name) > 1]
@@ -136,11 +139,11 @@ def _check_header(file: RawFile, header: list[str], form: TableFormat) -> None:
         )
     known = {*form.columns, *form.optional, *_INDEX_NAMES}
     extra = [name for name in header if name not in known]
-    if extra:
+    if extra and not form.has_others:
         raise InputError(
             file,
             found=f"an unknown column {extra[0]!r}",
-            expected=f"the columns of a TrackML {form.name} file: {', '.join(form.columns)}",
+            expected=f"the columns of a {form.name} file: {', '.join(form.columns)}",
             remedy=f"remove it ({nearest_name(extra[0], list(form.columns))})",
         )
 

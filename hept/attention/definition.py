@@ -217,21 +217,25 @@ class HEPTAttention(nn.Module):
     def _hash_inputs(
         self, x: Tensor, geometry: Geometry, scale: Tensor | None
     ) -> tuple[Tensor, Tensor] | None:
-        """Base hash values of queries and keys (H, C, N) straight from x; None where that is not faster.
+        """Base hash values of queries and keys (H, C, N) straight from x; None for dot products.
 
         A hash a·[W x ‖ √(2ω) ρ] is linear in x and ρ, so one product gives those of all heads and tables; a
-        GPU then reads x instead of all queries and keys.
+        GPU then reads x instead of all queries and keys. On a CPU the product is in double precision: sums in
+        another order, as other runtimes and processors make them, then hardly ever give another sort.
         """
-        if x.device.type == "cpu" or self.kernel == "dot":
+        if self.kernel == "dot":
             return None
+        dtype = x.dtype
+        x = x.double() if x.device.type == "cpu" else x
         alpha, n_heads, dim = self.tables.alpha.mT.to(x.dtype), self.n_heads, x.shape[1]  # (H, C, D)
         of_hidden, of_coords = torch.split(alpha, [dim, alpha.shape[2] - dim], 2)
-        weights = [each.weight.view(n_heads, dim, dim) for each in (self.w_q, self.w_k or self.w_q)]
+        linears = (self.w_q, self.w_k or self.w_q)
+        weights = [each.weight.to(x.dtype).view(n_heads, dim, dim) for each in linears]
         rows = torch.cat([of_hidden @ each for each in weights])  # (2·H, C, hidden_dim)
         if geometry.lifted is not None and scale is not None:
             rows = torch.cat([rows, (of_coords * scale.to(x.dtype).unsqueeze(1)).repeat(2, 1, 1)], 2)
-            x = torch.cat([x, geometry.lifted], 1)
-        hashes = (rows.flatten(0, 1) @ x.mT).view(2, n_heads, -1, x.shape[0])
+            x = torch.cat([x, geometry.lifted.to(x.dtype)], 1)
+        hashes = (rows.flatten(0, 1) @ x.mT).to(dtype).view(2, n_heads, -1, x.shape[0])
         return hashes[0], hashes[1]
 
     def _project(self, linear: nn.Linear, x: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 Columns: `event_id`, `sector`, the point's number in the source (`hit_id` or `index_in_source`, as the dataset
 names it); where the model embeds, the point's `embedding` and `track_id` (−1 for none), unique in the event:
 of overlapping sectors, each track is kept in the one that has most of it; where the model classifies, its
-`score`, the probability of the label. Of tracks whose hits have positions, a second file has the helices.
+`score`, the output between 0 and 1, and `weight`, its probability of the label, calibrated on the validation
+split. Of tracks whose hits have positions, a second file has the helices.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def predict(
     clustering: Clustering | None = None,
     progress: Progress | None = None,
 ) -> Prediction:
-    """Write a model's answer for every point of a dataset, or of one split; no truth is needed.
+    """Write a model's output for every point of a dataset, or of one split; truth is not needed.
 
     Args:
         trained: The model.
@@ -76,7 +77,7 @@ def predict(
     """
     splits = [split] if split is not None else [name for name in dataset.splits if len(dataset[name])]
     answers = [run_model(trained, dataset, name) for name in splits or dataset.splits[:1]]
-    point_id = find_target(dataset).point_id
+    point_id, pt = find_target(dataset).point_id, find_target(dataset).pt
     layout = _layout(point_id, is_embedding=trained.is_embedding)
     listener = progress or Silent()
     listener.start("predicting", sum(len(dataset[name]) for name in splits), "cloud")
@@ -86,7 +87,7 @@ def predict(
         writer = files.enter_context(_open_table(files, out, layout))
         fits = files.enter_context(_open_table(files, name_fits(out), FITS)) if trained.is_embedding else None
         for result, batch in chain.from_iterable(answers):
-            label = None
+            label = weight = None
             if trained.is_embedding:
                 columns = read_columns(batch)
                 label = find_tracks(result.cpu().double().numpy(), columns, clustering or Clustering())
@@ -95,7 +96,9 @@ def predict(
                 if fits is not None and fitted is not None:
                     fits.write_table(tabulate_fits(int(batch.event_id[0]), fitted))
                 n_tracks += n_found
-            table = _rows(result, batch, label, layout)
+            else:
+                weight = _weigh(trained, result, batch, pt)
+            table = _rows(result, batch, label, layout, weight)
             writer.write_table(table)
             n_clouds, n_points = n_clouds + 1, n_points + len(table)
             listener.advance(1)
@@ -144,12 +147,25 @@ def _layout(point_id: str, *, is_embedding: bool) -> pa.Schema:
     answer = (
         [("embedding", pa.list_(pa.float32())), ("track_id", pa.int64())]
         if is_embedding
-        else [("score", pa.float32())]
+        else [("score", pa.float32()), ("weight", pa.float32())]
     )
     return pa.schema([("event_id", pa.int64()), ("sector", pa.int32()), (point_id, pa.int32()), *answer])
 
 
-def _rows(out: Tensor, batch: Batch, label: NDArray[np.int64] | None, layout: pa.Schema) -> pa.Table:
+def _weigh(trained: TrainedModel, out: Tensor, batch: Batch, pt: str | None) -> NDArray[np.float64]:
+    """(N,) calibrated probabilities."""
+    values = batch.columns.get(pt or "")
+    logits = out.reshape(-1).double().cpu().numpy()
+    return trained.calibration(logits, None if values is None else values.cpu().numpy())
+
+
+def _rows(
+    out: Tensor,
+    batch: Batch,
+    label: NDArray[np.int64] | None,
+    layout: pa.Schema,
+    weight: NDArray[np.float64] | None,
+) -> pa.Table:
     """The rows of one cloud."""
     n = batch.n_points
     columns: list[object] = [
@@ -164,6 +180,6 @@ def _rows(out: Tensor, batch: Batch, label: NDArray[np.int64] | None, layout: pa
         columns.append(pa.ListArray.from_arrays(offsets, pa.array(embeddings.ravel())))
         columns.append(label)
     else:
-        columns.append(out.reshape(-1).float().sigmoid().cpu().numpy())
+        columns += [out.reshape(-1).float().sigmoid().cpu().numpy(), weight]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, layout, strict=True)]
     return pa.Table.from_arrays(arrays, schema=layout)

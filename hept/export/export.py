@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 SUFFIXES = (".onnx", ".pt2")
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+# The first whose translation to ONNX takes rules of others, and whose AOTInductor takes a traced program.
+NEEDED_TORCH = (2, 6)
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def write_export(
 
 
 def _find_clustering(trained: TrainedModel) -> Clustering | None:
-    """How the model's run makes tracks of embeddings, where that was tuned."""
+    """Clustering of the model's run, if it was tuned."""
     from hept.evaluation.tuning import load_clustering
 
     path = Path(trained.source)
@@ -138,7 +141,7 @@ def _find_clustering(trained: TrainedModel) -> Clustering | None:
 
 
 def _check(model: ModelLike, out: Path, inputs: str, *, aot: bool) -> None:
-    """See that the arguments can be used; torch is not imported."""
+    """Check the arguments without importing torch."""
     if isinstance(model, str | os.PathLike):
         find_weights(os.fspath(model))
     if inputs not in ("raw", "prepared"):
@@ -170,14 +173,28 @@ def _check(model: ModelLike, out: Path, inputs: str, *, aot: bool) -> None:
         )
     if out.suffix == ".onnx":
         check_onnx_installed()
+    if aot:
+        _check_torch("AOTInductor")
 
 
 def check_onnx_installed() -> None:
-    """See that the packages of the extra `onnx` are there.
+    """Check that the packages of the extra `onnx` are installed.
 
     Raises:
-        InputError: One is missing.
+        InputError: One is missing, or torch is too old for them.
     """
     for package in ONNX_PACKAGES:
         if find_spec(package) is None:
             raise missing_extra(package, "onnx")
+    _check_torch("ONNX")
+
+
+def _check_torch(wanted: str) -> None:
+    found = version("torch")
+    if tuple(int(part) for part in found.split(".")[:2]) < NEEDED_TORCH:
+        raise InputError(
+            f"torch {found}",
+            found=f"a version without what {wanted} needs",
+            expected="torch {}.{} or newer".format(*NEEDED_TORCH),
+            remedy="update torch, or export a .pt2 file that is not compiled",
+        )

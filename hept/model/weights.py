@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -19,9 +20,11 @@ from hepdata.schema import TRACKING, ModelInput
 from hepdata.storage.atomic import write_atomically
 from hept.model.build import build_network
 from hept.model.checksums import digest_weights
+from hept.model.hub import PACKAGED
 from hept.model.old_weights import is_old, renew_header
 from hept.model.published_weights import load_published
 from hept.model.trained import ModelLike, TrainedModel
+from hept.objectives.classification import read_score_map
 from hept.objectives.objective import find_objective
 from hept.runs.folder import BEST, LAST, find_weights
 from hept.settings.config import check_config
@@ -104,6 +107,8 @@ def load_model(source: ModelLike) -> TrainedModel:
         header, state = _read_weights(path)
         card = ModelCard.parse(header, state)
         config = check_config(card.config, where=path)
+        if path.name == PACKAGED:
+            _check_imported(path, config.model.kind)
         is_embedding = find_objective(card.objective).is_embedding
         # The kernel that trained it need not be there where it is used.
         model = config.model.model_copy(update={"backend": "auto"})
@@ -124,8 +129,27 @@ def load_model(source: ModelLike) -> TrainedModel:
             remedy=_name_next_good(path),
         ) from error
     return TrainedModel(
-        network.eval(), config.task, card.objective, card.features, card.coords, config, str(path)
+        network.eval(),
+        config.task,
+        card.objective,
+        card.features,
+        card.coords,
+        config,
+        str(path),
+        calibration=read_score_map(card.metrics),
     )
+
+
+def _check_imported(path: Path, kind: str) -> None:
+    """See that weights from somebody else import no module that their user has not imported."""
+    module = kind.partition(":")[0]
+    if ":" in kind and module not in sys.modules:
+        raise InputError(
+            path,
+            found=f"a model of the kind {kind!r}, which is code of another package",
+            expected="a package that you know",
+            remedy=f"if you trust it, install it and run `import {module}` before loading the model",
+        )
 
 
 def read_card(path: Path) -> ModelCard:

@@ -30,9 +30,8 @@ INEFFICIENCY = 0.01
 NOISE_PIXELS, NOISE_STRIPS = 0.055, 0.25  # shares of all hits, as in the challenge
 # The challenge has no hits of tracks that graze a module; its pixel barrel ends at |η| = 3 for that reason.
 MIN_COSINE = 0.1
-DRIFT = (
-    -0.12
-)  # tangent of the angle between drift and normal in the barrels, where the field is along the module
+# Tangent of the angle between drift and normal in the barrels, where the field is along the modules
+DRIFT = -0.12
 
 
 class ActsSimulation:

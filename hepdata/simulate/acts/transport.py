@@ -49,13 +49,15 @@ class Fatras:
     def __init__(self, detector: ActsDetector) -> None:
         self._acts = import_acts()
         self._detector = detector
+        # Once: ACTS never frees the Python objects that a sequencer was given.
+        self._source, self._sink = _make_source(self._acts), _make_sink(self._acts)
 
     def transport(self, born: Born, seed: int) -> Transported:
         """Carry the particles through the detector."""
         examples, level = self._acts.examples, self._acts.logging.FATAL
         sequencer = examples.Sequencer(events=1, numThreads=1, logLevel=level, trackFpes=False)
-        source, sink = _make_source(self._acts, born), _make_sink(self._acts)
-        sequencer.addReader(source)
+        self._source.particles = [_make_particle(self._acts, born, row) for row in range(len(born))]
+        sequencer.addReader(self._source)
         sequencer.addAlgorithm(
             examples.FatrasSimulation(
                 level=level,
@@ -73,9 +75,9 @@ class Fatras:
                 pMin=MIN_MOMENTUM * self._acts.UnitConstants.GeV,
             )
         )
-        sequencer.addAlgorithm(sink)
+        sequencer.addAlgorithm(self._sink)
         sequencer.run()
-        return _tabulate(sink.particles, sink.hits, self._detector)
+        return _tabulate(self._sink.particles, self._sink.hits, self._detector)
 
 
 def pack_barcodes(barcode: IntArray) -> IntArray:
@@ -90,8 +92,8 @@ def pack_barcodes(barcode: IntArray) -> IntArray:
     return packed
 
 
-def _make_source(acts: Any, born: Born) -> Any:
-    """A reader that puts the particles on the sequencer's white board."""
+def _make_source(acts: Any) -> Any:
+    """A reader that puts its particles on the sequencer's white board."""
     examples = acts.examples
 
     class Source(examples.IReader):  # type: ignore[misc, name-defined]
@@ -99,14 +101,15 @@ def _make_source(acts: Any, born: Born) -> Any:
             examples.IReader.__init__(self, "Source", acts.logging.FATAL)
             self.handle = examples.WriteDataHandle(self, examples.SimParticleContainer, "OutputParticles")
             self.handle.initialize("born")
+            self.particles: list[Any] = []
 
         def availableEvents(self) -> tuple[int, int]:
             return 0, 1
 
         def read(self, context: Any) -> Any:
             container = examples.SimParticleContainer()
-            for row in range(len(born)):
-                container.insert(_make_particle(acts, born, row))
+            for particle in self.particles:
+                container.insert(particle)
             self.handle(context, container)
             return examples.ProcessCode.SUCCESS
 

@@ -1,9 +1,12 @@
 """Replace a dataset: at every moment the old one or the new one is complete.
 
-OUT (old)  OUT.partial (new)       both are complete
-.OUT.replaced (old)  OUT.partial   if killed here, the next run on OUT renames the old one back
-.OUT.replaced (old)  OUT (new)     if killed here, the next run on OUT removes the old one
+OUT (old)  OUT.partial (new)        both are complete
+OUT (old)  .OUT.replaced (new)      if killed here, the next run on OUT removes the new one and makes it again
+OUT (new)  .OUT.replaced (old)      both names changed places at once; the next run on OUT removes the old one
 OUT (new)
+
+Where the file system cannot exchange two names (it can on Linux: ext4, XFS, Btrfs, tmpfs), OUT has to be away
+for a moment, and is `.OUT.replaced` then: if killed there, the next run on OUT renames it back.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hepdata.errors import InputError, JobError
-from hepdata.storage.atomic import disk_errors, sync_folder
+from hepdata.storage.atomic import disk_errors, exchange, sync_folder
 from hepdata.storage.dataset.manifest import Manifest
 from hepdata.storage.dataset.names import MANIFEST_NAME, MARK
 from hepdata.storage.dataset.own_files import remove_files
@@ -47,14 +50,27 @@ def swap(staging: Path, out: Path) -> None:
     check_replaceable(out)
     old = replaced_of(out)
     with disk_errors(out):
-        out.rename(old)
+        staging.rename(old)
         try:
-            staging.rename(out)
+            is_done = exchange(old, out)
         except BaseException:
-            old.rename(out)
+            old.rename(staging)
             raise
+        if not is_done:
+            old.rename(staging)
+            _swap_by_renames(staging, out)
         sync_folder(out.parent)
     _remove_dataset(old)
+
+
+def _swap_by_renames(staging: Path, out: Path) -> None:
+    old = replaced_of(out)
+    out.rename(old)
+    try:
+        staging.rename(out)
+    except BaseException:
+        old.rename(out)
+        raise
 
 
 def recover(out: Path) -> None:

@@ -11,6 +11,8 @@ from hepdata.errors import InputError, JobError
 from hepdata.pipeline.build import build_dataset
 from hepdata.pipeline.staging import staging_of
 from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
+from hepdata.storage.atomic import exchange
+from hepdata.storage.dataset import replace
 from hepdata.storage.dataset.replace import replaced_of
 
 SIXTY = TRACKING_PRESETS["tracking-60k"]
@@ -115,6 +117,43 @@ def test_a_failed_rename_puts_the_old_dataset_back(old, tracking_source, monkeyp
     assert content(out) == before
     build_dataset(tracking_source, out, overwrite=True)
     same_bytes(out)
+
+
+def test_there_is_a_dataset_at_every_moment(old, tracking_source, monkeypatch, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    if not exchange(tmp_path / "a", tmp_path / "b"):
+        pytest.skip("this file system cannot exchange two names")
+    out, _ = old
+    rename, seen = Path.rename, []
+
+    def watch(self, target):
+        done = rename(self, target)
+        seen.append((out / "dataset.json").is_file())
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", watch)
+        build_dataset(tracking_source, out, overwrite=True)
+    assert seen
+    assert all(seen)
+
+
+def test_without_an_exchange_a_dataset_is_replaced_too(old, tracking_source, monkeypatch, same_bytes):
+    monkeypatch.setattr(replace, "exchange", lambda first, second: False)
+    build_dataset(tracking_source, old[0], overwrite=True)
+    same_bytes(old[0])
+    assert [path.name for path in old[0].parent.iterdir()] == [old[0].name]
+
+
+def test_what_was_killed_before_the_exchange_is_made_again(old, tracking_source, same_bytes):
+    out, before = old
+    build_dataset(tracking_source, out.with_name("new"))
+    out.with_name("new").rename(replaced_of(out))
+    assert content(out) == before
+    build_dataset(tracking_source, out, overwrite=True)
+    same_bytes(out)
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
 
 
 def test_a_swap_that_was_killed_is_undone_by_a_run_without_overwrite(old, tracking_source):

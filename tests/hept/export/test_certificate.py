@@ -3,7 +3,7 @@ import pytest
 
 from hepdata.errors import InputError, JobError
 from hept import export_model
-from hept.export import certificate
+from hept.export import certificate, export
 from hept.export.certificate import compare, run_alone
 
 
@@ -54,3 +54,10 @@ def test_a_file_that_does_not_run_is_told_in_one_line(tmp_path):
 def test_wrong_arguments(run_of, tmp_path, arguments, message):
     with pytest.raises(InputError, match=message):
         export_model(run_of(), **{**arguments, "out": tmp_path / arguments["out"]})
+
+
+@pytest.mark.parametrize(("name", "options"), [("model.onnx", {}), ("model.pt2", {"aot": True})])
+def test_an_old_torch_is_told_in_one_line(run_of, tmp_path, monkeypatch, name, options):
+    monkeypatch.setattr(export, "version", lambda package: "2.5.1+cu124")
+    with pytest.raises(InputError, match=r"torch 2\.5\.1.* expected torch 2\.6 or newer"):
+        export_model(run_of(), tmp_path / name, **options)
