@@ -45,6 +45,9 @@ class _ByteSize(click.ParamType[int]):
     help="pf, particle-flow-candidate, eflow, auto, or a YAML map of your own.  [default: auto]",
 )
 @click.option(
+    "--events", metavar="FIRST-LAST", help="Only these events, counted through all files from 0, inclusive."
+)
+@click.option(
     "--max-events", type=click.IntRange(1), help="At most this many events, in the order of the files."
 )
 @click.option("--max-eta", type=float, help="Drop particles with an absolute η above this.  [default: 20]")

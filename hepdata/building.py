@@ -172,6 +172,7 @@ def build_pileup(
     *,
     preset: str = "pileup-10k",
     branches: str | None = None,
+    events: str | range | None = None,
     max_events: int | None = None,
     max_eta: float | None = None,
     scored_pt: float | None = None,
@@ -189,6 +190,8 @@ def build_pileup(
         out: New folder of the dataset.
         preset: "pileup-10k"; it provides the defaults of the arguments below.
         branches: "pf", "particle-flow-candidate", "eflow", "auto", or the path of a YAML map.
+        events: Only these events, counted through all files from 0: "1000-1099", "1000-", or
+            range(1000, 1100).
         max_events: At most this many events, in the order of the files.
         max_eta: Largest absolute η of a particle.
         scored_pt: Neutral points above this pT in GeV are scored.
@@ -213,9 +216,15 @@ def build_pileup(
         step_bytes=step_size,
     )
     inputs = [files] if isinstance(files, str | os.PathLike) else files
+    first, last = parse_events(events)
     with listen(progress) as listener:
         source = PileupSource.open(
-            [os.fspath(file) for file in inputs], config, max_events=max_events, progress=listener
+            [os.fspath(file) for file in inputs],
+            config,
+            first_event=first,
+            last_event=last,
+            max_events=max_events,
+            progress=listener,
         )
         if options.get("workers") is None:
             options["workers"] = source.choose_workers()

@@ -7,9 +7,12 @@ this package. `TRACKING` and `PILEUP` are the two that come with it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import pi
 from typing import Literal
+
+from hepdata.symmetries import Symmetries
 
 Compression = Literal["none", "log"]
 # GeV: loss and metrics of the paper consider particles with a larger transverse momentum.
@@ -153,6 +156,7 @@ class Schema:
         features: Features of a model, unless its settings say otherwise.
         coordinates: Its coordinates, likewise.
         target: What is to be learned; None for data without a training target.
+        symmetries: Which columns change when an event is turned or reflected; None where that is not known.
     """
 
     task: str
@@ -160,6 +164,7 @@ class Schema:
     features: tuple[ModelInput, ...]
     coordinates: tuple[ModelInput, ...]
     target: Target | None = None
+    symmetries: Symmetries | None = None
 
     def column(self, name: str) -> Column:
         """The column called `name`; KeyError if there is none."""
@@ -179,6 +184,7 @@ class Schema:
             columns=tuple(c for c in self.columns if c.name not in names),
             features=tuple(f for f in self.features if f.column not in names),
             coordinates=tuple(c for c in self.coordinates if c.column not in names),
+            symmetries=self.symmetries and self.symmetries.without(names),
         )
 
 
@@ -255,11 +261,32 @@ TRACKING = Schema(
         label_names=("noise", "particle"),
         scored=f"hits, pT > {SCORED_PT:g} GeV",
     ),
+    # Cluster extents have no sign: those in the module's frame stay, and the direction in the detector turns.
+    symmetries=Symmetries(
+        angles=("phi", "gphi"),
+        vectors=(("u", "v"),),
+        reversed=("z", "eta", "geta", "particle_eta"),
+        not_turned=("module_id",),
+        not_reflected=("volume_id", "layer_id", "module_id", "layer"),
+    ),
 )
 
 
-def pileup_schema(scored_pt: float = SCORED_PT) -> Schema:
-    """The schema of a pileup dataset in which neutral particles above `scored_pt` (GeV) are scored."""
+# Columns of a pileup dataset whose card measures them.
+MEASURED = {
+    "d0": Column("d0", "float32", "mm", "distance of a track from the beam axis, 0 without one"),
+    "dz": Column("dz", "float32", "mm", "position of a track along the beam at that point, 0 without one"),
+    "em_fraction": Column("em_fraction", "float32", "", "electromagnetic part of the energy in calorimeters"),
+}
+
+
+def pileup_schema(scored_pt: float = SCORED_PT, measured: Sequence[str] = ()) -> Schema:
+    """The schema of a pileup dataset in which neutral particles above `scored_pt` (GeV) are scored.
+
+    Args:
+        scored_pt: The scope.
+        measured: Columns of `MEASURED` that the source has.
+    """
     columns = (
         Column(
             "index_in_source",
@@ -284,6 +311,7 @@ def pileup_schema(scored_pt: float = SCORED_PT) -> Schema:
         Column("charge", "int32", "e", "electric charge"),
         Column("is_scored", "bool", "", f"neutral with pt > {scored_pt:g} GeV: enters loss and metric"),
         Column("vertex", "int32", "", "1 charged from the leading vertex, -1 charged from others, 0 neutral"),
+        *(MEASURED[name] for name in measured),
         Column("is_leading", "bool", "", "from the leading collision", is_label=True),
         Column(
             "hard_fraction",
@@ -310,6 +338,7 @@ def pileup_schema(scored_pt: float = SCORED_PT) -> Schema:
             scored=f"neutral particles, pT > {scored_pt:g} GeV",
             figures=("cleaning",),
         ),
+        symmetries=Symmetries(angles=("phi",), vectors=(("px", "py"),), reversed=("eta", "rapidity")),
     )
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
 from hepdata.features.cluster import CLUSTER_FEATURES
-from hepdata.features.hit_clouds import Arrays, CloudChoice, divide_hits, keep_hits
+from hepdata.features.hit_clouds import Arrays, CloudChoice, divide_hits, keep_hits, mirror_layers
 from hepdata.features.hits import locate_hits
 from hepdata.features.labels import label_particles
-from hepdata.features.layers import ODD_LAYERS, list_layers, number_layers
+from hepdata.features.layers import ODD_LAYERS, list_layers, mirror_odd, number_layers
 from hepdata.readers.colliderml import ColliderMLEvent
 from hepdata.schema import TRACKING, Column, Schema
 
@@ -35,6 +35,8 @@ def colliderml_schema(choice: CloudChoice, has: Collection[str]) -> Schema:
     more = [column for name, column in (("time", TIME), ("tracks", TRACK)) if name in has]
     if choice.is_labelled and "vertex_primary" in has:
         more.append(VERTEX)
+    layers = ODD_LAYERS.get(choice.layers) if isinstance(choice.layers, str) else choice.layers
+    schema = mirror_layers(schema, None if layers is None else mirror_odd(layers))
     return replace(schema, columns=(*schema.columns, *more, *choice.sector_columns))
 
 

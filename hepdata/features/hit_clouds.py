@@ -6,7 +6,7 @@ Axis: J hits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,14 @@ class CloudChoice:
     def sector_columns(self) -> tuple[Column, ...]:
         """Labels that only clouds of several sectors have."""
         return (HOME_SECTOR,) if self.is_labelled and self.sectors.n_sectors > 1 else ()
+
+
+def mirror_layers(schema: Schema, opposite: tuple[int, ...] | None) -> Schema:
+    """The schema with the number of the opposite layer, where it is known."""
+    if schema.symmetries is None or opposite is None:
+        return schema
+    known = schema.symmetries.without({"layer"})
+    return replace(schema, symmetries=replace(known, mirrored=(*known.mirrored, ("layer", opposite))))
 
 
 def keep_hits(

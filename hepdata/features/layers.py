@@ -42,6 +42,38 @@ _ODD_ALL = _ODD_PIXELS + _ODD_SHORT_STRIPS + _ODD_LONG_STRIPS
 ODD_LAYERS: dict[str, Layers] = {"pixel": _ODD_PIXELS, "pixel+strip": _ODD_ALL, "all": _ODD_ALL}
 
 
+# Volumes of endcaps: at negative z, and its mirror image.
+_TRACKML_ENDS = {7: 9, 12: 14, 16: 18}
+_ODD_ENDS = {16: 18, 23: 25, 28: 30}
+
+
+def mirror_trackml(layers: Layers) -> tuple[int, ...] | None:
+    """The number of the opposite layer for each of these of TrackML's detector; None if one is not chosen."""
+    return _mirror(layers, TRACKML_LAYERS["pixel+strip"], _TRACKML_ENDS)
+
+
+def mirror_odd(layers: Layers) -> tuple[int, ...] | None:
+    """The same for the Open Data Detector."""
+    return _mirror(layers, _ODD_ALL, _ODD_ENDS)
+
+
+def _mirror(layers: Layers, every: Layers, ends: Mapping[int, int]) -> tuple[int, ...] | None:
+    opposite = {layer: layer for layer in every}
+    for left, right in ends.items():
+        # In both volumes layers are numbered along z.
+        pairs = zip(
+            [layer for layer in every if layer[0] == left],
+            reversed([layer for layer in every if layer[0] == right]),
+            strict=True,
+        )
+        for one, other in pairs:
+            opposite[one], opposite[other] = other, one
+    number = {layer: i for i, layer in enumerate(layers)}
+    found = [number.get(opposite.get(layer, (-1, -1))) for layer in layers]
+    numbers = tuple(i for i in found if i is not None)
+    return numbers if len(numbers) == len(found) else None
+
+
 def list_layers(choice: LayerChoice, known: Mapping[str, Layers]) -> Layers:
     """The chosen layers in the order of their numbers.
 

@@ -65,7 +65,7 @@ class PointSteps:
         for text in define:
             found = _define(text, schema)
             definitions.append(found)
-            schema = replace(schema, columns=(*schema.columns, found.column))
+            schema = _add_column(schema, found)
         selections = tuple(parse_expression(text, _names(schema), "`select`") for text in select)
         for selection in selections:
             if (kind := selection.evaluate(_example(schema)).dtype.kind) != "b":
@@ -141,6 +141,19 @@ def _define(text: str, schema: Schema) -> Definition:
     # What is computed from truth is truth.
     is_label = any(column.is_label for column in sources)
     return Definition(Column(name, _STORED[kind], unit, right[:200].replace("$", ""), is_label), expression)
+
+
+def _add_column(schema: Schema, definition: Definition) -> Schema:
+    name, known = definition.column.name, schema.symmetries
+    if known is not None:
+        # x and y are computed from φ.
+        sources = {"phi" if source in _CARTESIAN else source for source in definition.expression.columns}
+        known = replace(
+            known,
+            not_turned=(*known.not_turned, *([name] if sources & known.turned else [])),
+            not_reflected=(*known.not_reflected, *([name] if sources & known.reflected else [])),
+        )
+    return replace(schema, columns=(*schema.columns, definition.column), symmetries=known)
 
 
 def _compute(definition: Definition, columns: Mapping[str, NDArray[Any]], cloud: PointCloud) -> NDArray[Any]:

@@ -6,6 +6,7 @@ Axis: N points of one event.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from hepdata.features.plane import check_plane, place_points
 from hepdata.inputs import choose_inputs
 from hepdata.readers.table_description import TableDescription
 from hepdata.schema import Column, ModelInput, Schema, Target
+from hepdata.symmetries import Symmetries
 
 INDEX = Column("index_in_source", "int32", "", "place in the event as the source lists it")
 
@@ -64,7 +66,11 @@ def table_schema(
                 remedy="leave it out, or give the column `is_label: false`",
             )
     check_plane(coordinates, f"{where}, coordinates")
-    return Schema(schema.task, schema.columns, features, coordinates, schema.target)
+    symmetries = None
+    if description.symmetries is not None:
+        absent = [name for name in description.columns if not schema.has_column(name)]
+        symmetries = Symmetries(**description.symmetries.model_dump()).without(absent)
+    return replace(schema, features=features, coordinates=coordinates, symmetries=symmetries)
 
 
 def _describe_column(name: str, description: TableDescription, kind: str) -> Column:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import awkward as ak
     import pandas as pd
 
+    from hepdata.loader.augment import Augmentation
     from hepdata.loader.interop_pyg import PygDataset
     from hepdata.loader.stream import Loader
 
@@ -144,6 +145,7 @@ class Split:
         prefetch: int = 2,
         pin_memory: bool = False,
         batch_points: int | None = None,
+        augment: Augmentation | None = None,
     ) -> Loader:
         """Batches of tensors; see `hepdata.loader.stream.Loader` for the arguments."""
         from hepdata.loader.collate import BatchLayout
@@ -153,6 +155,9 @@ class Split:
         layout = BatchLayout.choose(
             self, features=features, coords=coords, select=select, scaled=scaled, pairs=pairs
         )
+        if augment is not None:
+            inputs = {entry.column for entry in (*layout.features, *layout.coords)}
+            augment.check(self.schema, inputs, self.root.location)
         plan = EpochPlan(
             shard_rows=tuple(shard.rows for shard in self.shards),
             batch_size=batch_size,
@@ -164,7 +169,9 @@ class Split:
             batch_points=batch_points,
             cloud_points=() if batch_points is None else tuple(self.rows()["n_points"].tolist()),
         )
-        return Loader(self, layout, plan, workers=workers, prefetch=prefetch, pin_memory=pin_memory)
+        return Loader(
+            self, layout, plan, augment=augment, workers=workers, prefetch=prefetch, pin_memory=pin_memory
+        )
 
     def to_awkward(self, columns: Sequence[str] | None = None, *, pairs: bool = False) -> ak.Array:
         """All clouds as one awkward array; see `hepdata.loader.interop_awkward`."""

@@ -10,6 +10,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from hepdata.errors import InputError
+from hepdata.loader.augment import Augmentation
 from hepdata.loader.batch import Batch
 from hepdata.loader.collate import BatchLayout, collate
 from hepdata.loader.epoch_plan import EpochPlan
@@ -46,6 +49,7 @@ class Loader:
         buffer: How far shuffling moves a cloud in the shuffled order of shards.
         prefetch: Batches read ahead; 0 reads in the caller's thread.
         pin_memory: Whether batches are in page-locked memory, if there is a GPU.
+        augment: Random changes of every cloud (`hepdata.loader.augment.Augmentation`), others in every epoch.
         batch_points: Points per batch and rank, instead of `batch_size`: as many clouds as fit, at least one.
 
     At most `prefetch + max(workers, 1) + 1` batches are in memory at a time.
@@ -57,6 +61,7 @@ class Loader:
         layout: BatchLayout,
         plan: EpochPlan,
         *,
+        augment: Augmentation | None = None,
         workers: int = 0,
         prefetch: int = 2,
         pin_memory: bool = False,
@@ -64,6 +69,7 @@ class Loader:
         self.split = split
         self.layout = layout
         self.plan = plan
+        self.augment = augment or None
         self.workers = workers
         self.prefetch = prefetch
         self.pin_memory = pin_memory and torch.cuda.is_available()
@@ -83,7 +89,7 @@ class Loader:
         epoch = self.epoch
         self._done, self._first_step = self._first_step, 0
         steps = self.plan.batches(epoch)
-        for batch in self._ahead(steps[self._done :]):
+        for batch in self._ahead(steps[self._done :], epoch):
             self._done += 1
             if self._done == len(steps):
                 # Set before the last batch is returned: a state saved after it begins the next epoch.
@@ -111,16 +117,20 @@ class Loader:
         self.epoch = int(state["epoch"])  # type: ignore[call-overload]
         self._first_step = self._done = int(state["step"])  # type: ignore[call-overload]
 
-    def read_batch(self, indices: NDArray[np.int64]) -> Batch:
-        """The batch of these clouds of the split."""
-        layout = self.layout
-        clouds = [self.split.read(int(index), layout.reads, pairs=layout.pairs) for index in indices]
+    def read_batch(self, indices: NDArray[np.int64], epoch: int = 0) -> Batch:
+        """The batch of these clouds of the split, augmented for an epoch."""
+        layout, augment = self.layout, self.augment
+        names = layout.reads if augment is None else augment.add_partners(layout.reads, self.split.schema)
+        clouds = [self.split.read(int(index), names, pairs=layout.pairs) for index in indices]
+        if augment is not None:
+            clouds = [augment.apply(cloud, epoch, int(i)) for cloud, i in zip(clouds, indices, strict=True)]
         batch = collate(clouds, layout)
         return batch.pin_memory() if self.pin_memory else batch
 
-    def _ahead(self, steps: list[NDArray[np.int64]]) -> Iterator[Batch]:
+    def _ahead(self, steps: list[NDArray[np.int64]], epoch: int) -> Iterator[Batch]:
+        read = partial(self.read_batch, epoch=epoch)
         if self.prefetch == 0 and self.workers == 0:
-            yield from map(self.read_batch, steps)
+            yield from map(read, steps)
             return
         n_threads = max(self.workers, 1)
         waiting: deque[Future[Batch]] = deque()
@@ -131,7 +141,7 @@ class Loader:
         try:
             while True:
                 while len(waiting) < n_threads + self.prefetch and (step := next(todo, None)) is not None:
-                    waiting.append(_submit(pool, self.read_batch, step))
+                    waiting.append(_submit(pool, read, step))
                 if not waiting:
                     return
                 yield waiting.popleft().result()
@@ -151,6 +161,7 @@ class Loader:
             "buffer": plan.buffer,
             "rank": plan.rank,
             "world_size": plan.world_size,
+            **({} if self.augment is None else {"augment": asdict(self.augment)}),
         }
 
 

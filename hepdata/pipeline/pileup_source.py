@@ -70,12 +70,14 @@ class PileupSource:
         n_events: Events of each.
         branches: Which leaves are read.
         config: What is made of them.
+        first_event: Number of the first event that is taken.
     """
 
     files: tuple[str, ...]
     n_events: tuple[int, ...]
     branches: BranchMap
     config: PileupConfig
+    first_event: int = 0
 
     @classmethod
     def open(
@@ -83,6 +85,8 @@ class PileupSource:
         inputs: Sequence[str],
         config: PileupConfig,
         *,
+        first_event: int | None = None,
+        last_event: int | None = None,
         max_events: int | None = None,
         progress: Progress | None = None,
     ) -> PileupSource:
@@ -91,6 +95,8 @@ class PileupSource:
         Args:
             inputs: Paths, globs, folders or URLs.
             config: What to make of them.
+            first_event: Number of the first event to take, counted through all files from 0.
+            last_event: Number of the last one, inclusive.
             max_events: At most this many events, in the order of the files.
             progress: Listener, since a tree of a thousand branches takes a second to open.
 
@@ -110,20 +116,30 @@ class PileupSource:
         if config.is_labelled:
             _check_labels(surveys, branches)
         ends = np.cumsum([survey.n_events for survey in surveys])
-        n_kept = np.diff(ends if max_events is None else np.minimum(ends, max_events), prepend=0)
+        first = first_event or 0
+        limits = [] if last_event is None else [last_event + 1]
+        limits += [] if max_events is None else [first + max_events]
+        n_kept = np.diff(np.minimum(ends, min(limits)) if limits else ends, prepend=0)
+        if first >= n_kept.sum():
+            raise InputError(
+                "`events`",
+                found=f"events from {first} on",
+                expected=f"numbers up to {ends[-1] - 1}: the files have {ends[-1]} events, counted from 0",
+                remedy="give another range",
+            )
         used = [(file, int(n)) for file, n in zip(files, n_kept, strict=True) if n]
-        return cls(tuple(file for file, _ in used), tuple(n for _, n in used), branches, config)
+        return cls(tuple(file for file, _ in used), tuple(n for _, n in used), branches, config, first)
 
     @property
     def schema(self) -> Schema:
         """The pileup columns, without the label where it is not stored."""
-        schema = pileup_schema(self.config.cuts.scored_pt)
+        schema = pileup_schema(self.config.cuts.scored_pt, measured=self.branches.measured)
         return schema if self.config.is_labelled else schema.without(FROM_LABELS)
 
     def list_events(self) -> list[EventRef]:
         """Every event of every file, numbered through."""
         names = np.repeat([name_of(file) for file in self.files], self.n_events)
-        return [EventRef(number, str(name)) for number, name in enumerate(names)]
+        return [EventRef(number, str(name)) for number, name in enumerate(names)][self.first_event :]
 
     def choose_workers(self) -> int:
         """The default number of processes for these files."""
@@ -131,7 +147,13 @@ class PileupSource:
 
     def _measure(self) -> int:
         """Total size in bytes, without files whose server does not report a size."""
-        return sum(size_of(file) for file in self.files)
+        return sum(size_of(file) for file in self._used)
+
+    @property
+    def _used(self) -> list[str]:
+        """The files that hold events which are taken."""
+        ends = np.cumsum(self.n_events)
+        return [file for file, end in zip(self.files, ends, strict=True) if end > self.first_event]
 
     def list_files(self, progress: Progress | None = None) -> list[SourceFile]:
         """Size and checksum of every file."""
@@ -146,7 +168,7 @@ class PileupSource:
             listener.advance(n_bytes // _MEGABYTE - n_before // _MEGABYTE)
 
         try:
-            for file in self.files:
+            for file in self._used:
                 size, digest = checksum(file, advance)
                 records.append(SourceFile(name=name_of(file), bytes=size, sha256=digest))
         finally:

@@ -16,9 +16,23 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from hepdata.errors import InputError
 
 Quantity = Literal[
-    "pt", "eta", "phi", "charge", "pid", "energy", "px", "py", "rapidity", "mass", "hard_fraction"
+    "pt",
+    "eta",
+    "phi",
+    "charge",
+    "pid",
+    "energy",
+    "px",
+    "py",
+    "rapidity",
+    "mass",
+    "hard_fraction",
+    "d0",
+    "dz",
+    "em_energy",
+    "had_energy",
 ]
-LabelRule = Literal["IsPU", "HardEnergyFraction", "TRef"]
+LabelRule = Literal["IsPU", "HardEnergyFraction", "TRef", "TRefArray"]
 
 # Leaf names of the Delphes classes; a tower has ET instead of PT.
 LEAVES: dict[Quantity, tuple[str, ...]] = {
@@ -33,12 +47,28 @@ LEAVES: dict[Quantity, tuple[str, ...]] = {
     "rapidity": ("Rapidity",),
     "mass": ("Mass",),
     "hard_fraction": ("HardEnergyFraction",),
+    "d0": ("D0",),
+    "dz": ("DZ",),
+    "em_energy": ("Eem",),
+    "had_energy": ("Ehad",),
+}
+# Column of a cloud, of a card that measures it, to the leaves it is made from.
+MEASURED: dict[str, frozenset[Quantity]] = {
+    "d0": frozenset({"d0"}),
+    "dz": frozenset({"dz"}),
+    "em_fraction": frozenset({"em_energy", "had_energy"}),
 }
 REQUIRED: tuple[Quantity, ...] = ("pt", "eta", "phi")
 LABEL_LEAVES: dict[LabelRule, str] = {
     "IsPU": "IsPU",
     "HardEnergyFraction": "HardEnergyFraction",
     "TRef": "Particle",
+    "TRefArray": "Particles",
+}
+# Leaves of the generator particles that references lead to.
+GENERATED: dict[LabelRule, frozenset[str]] = {
+    "TRef": frozenset({"fUniqueID"}),
+    "TRefArray": frozenset({"fUniqueID", "E"}),
 }
 
 Contents = Mapping[str, frozenset[str]]
@@ -86,6 +116,12 @@ class BranchMap:
         """Whether every branch has a label rule."""
         return all(collection.label is not None for collection in self.collections)
 
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Columns of `MEASURED` that some branch gives; the particles of others have 0 in them."""
+        leaves = [set(collection.leaves) for collection in self.collections]
+        return tuple(name for name, needed in MEASURED.items() if any(needed <= one for one in leaves))
+
     def describe(self) -> dict[str, object]:
         """The map as JSON values."""
         return {"name": self.name, "collections": [asdict(collection) for collection in self.collections]}
@@ -104,8 +140,9 @@ def map_collection(
         label = "IsPU"
     elif "HardEnergyFraction" in has:
         label = "HardEnergyFraction"
-    elif "Particle" in has and "fUniqueID" in contents.get("Particle", frozenset()):
-        label = "TRef"
+    else:
+        generated = contents.get("Particle", frozenset())
+        label = next((r for r in GENERATED if LABEL_LEAVES[r] in has and GENERATED[r] <= generated), None)
     return Collection(
         branch,
         leaves,
@@ -141,8 +178,10 @@ def check_map(branches: BranchMap, contents: Contents, where: object) -> None:
                 f"leaves for {', '.join(REQUIRED)} and charge",
                 contents,
             )
-        if collection.label == "TRef" and "fUniqueID" not in contents.get("Particle", frozenset()):
-            raise _missing(where, "no leaf Particle.fUniqueID", "generator particles for TRef", contents)
+        needed = GENERATED.get(collection.label, frozenset()) if collection.label else frozenset()
+        for leaf in sorted(needed - contents.get("Particle", frozenset())):
+            expected = f"generator particles for {collection.label}"
+            raise _missing(where, f"no leaf Particle.{leaf}", expected, contents)
 
 
 def _missing(where: object, found: str, expected: str, contents: Contents) -> InputError:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from hepdata.errors import HeptError, InputError
 from hepdata.readers.delphes import unreadable
-from hepdata.readers.delphes_branches import LABEL_LEAVES, BranchMap, Collection
-from hepdata.readers.delphes_kinematics import complete_kinematics
-from hepdata.readers.delphes_labels import match_references
+from hepdata.readers.delphes_branches import GENERATED, LABEL_LEAVES, BranchMap, Collection
+from hepdata.readers.delphes_kinematics import complete_kinematics, find_measured
+from hepdata.readers.delphes_labels import match_references, share_of_leading
+from hepdata.readers.delphes_references import read_references
 
 Jagged = tuple[NDArray[np.int64], NDArray[Any]]
 """Offsets and flat values of one leaf."""
@@ -31,8 +32,8 @@ class ParticleTable:
     Attributes:
         first: Entry of the first event.
         offsets: (V + 1,) where each event begins on the particle axis.
-        columns: One (P,) array per quantity: pt, eta, phi, px, py, energy, rapidity, charge, pid;
-            with labels also hard_fraction.
+        columns: One (P,) array per quantity: pt, eta, phi, px, py, energy, rapidity, charge, pid,
+            and those of `BranchMap.measured`; with labels also hard_fraction.
         is_leading: (P,) whether from the leading collision; None if not requested.
         problems: Entries that cannot be used, and why.
     """
@@ -80,9 +81,11 @@ def list_leaves(branches: BranchMap, *, labelled: bool) -> list[str]:
         if labelled and collection.label is not None:
             leaves.append(LABEL_LEAVES[collection.label])
         names.update(dict.fromkeys(f"{collection.branch}.{leaf}" for leaf in leaves))
-        if labelled and collection.label == "TRef":
+        if labelled and collection.label in GENERATED:
             # Only some files have the flag; uproot ignores names that a tree does not have.
             names |= dict.fromkeys(("Particle.fUniqueID", "Particle.IsPU"))
+        if labelled and collection.label == "TRefArray":
+            names["Particle.E"] = None
     return list(names)
 
 
@@ -98,7 +101,11 @@ def read_range(
     """
     try:
         arrays = _read_arrays(tree, list_leaves(branches, labelled=labelled), start, stop)
-        lacking = [name for name, (offsets, _) in arrays.items() if len(offsets) != stop - start + 1]
+        lacking = [
+            name
+            for name, (offsets, _) in arrays.items()
+            if len(offsets) != stop - start + 1 and not name.startswith(_REFERENCES)
+        ]
         if lacking:
             raise ValueError(f"{lacking[0]} does not have all of the entries {start} to {stop}")
     except HeptError:
@@ -109,15 +116,24 @@ def read_range(
     parts = []
     for collection in branches.collections:
         arrays = _align_lengths(collection, arrays, start, where, problems)
-        parts.append(_complete(collection, arrays, labelled))
+        offsets, columns = _complete(collection, arrays, labelled)
+        absent = np.zeros(int(offsets[-1]), dtype=np.float32)
+        parts.append((offsets, dict.fromkeys(branches.measured, absent) | columns))
     offsets, columns = _merge(parts)
     is_leading = columns.pop("is_leading", None)
     return ParticleTable(start, offsets, columns, is_leading, problems)
 
 
 def _read_arrays(tree: Any, leaves: list[str], start: int, stop: int) -> dict[str, Jagged]:
-    arrays = tree.arrays(filter_name=leaves, entry_start=start, entry_stop=stop, library="ak", how=dict)
+    lists = [leaf for leaf in leaves if leaf.endswith(f".{LABEL_LEAVES['TRefArray']}")]
+    plain = [leaf for leaf in leaves if leaf not in lists]
+    arrays = tree.arrays(filter_name=plain, entry_start=start, entry_stop=stop, library="ak", how=dict)
     out: dict[str, Jagged] = {}
+    for leaf in lists:
+        offsets, references = read_references(tree[leaf], start, stop)
+        # Of every particle the number of its array: events may be left out below.
+        out[leaf] = (offsets, np.arange(offsets[-1]))
+        out[_references_of(leaf)] = references
     for name, array in arrays.items():
         values = array["ref"] if "ref" in array.fields else array
         layout = values.layout.to_ListOffsetArray64(True)
@@ -172,12 +188,41 @@ def _complete(
     raw = {name: values(leaf) for name, leaf in collection.leaves.items()}
     raw.setdefault("charge", np.full(n, collection.charge or 0, dtype=np.int32))
     raw.setdefault("pid", np.full(n, collection.pid or 0, dtype=np.int32))
-    columns = complete_kinematics(raw)
+    columns = complete_kinematics(raw) | find_measured(raw)
     if labelled:
-        columns["is_leading"] = _label(collection, offsets, arrays)
-        fraction = np.asarray(raw.get("hard_fraction", columns["is_leading"]), dtype=np.float32)
-        columns["hard_fraction"] = np.clip(fraction, 0.0, 1.0)
+        if collection.label == "TRefArray":
+            fraction = _share(collection, offsets, arrays, columns["energy"])
+            columns["is_leading"] = fraction >= 0.5
+        else:
+            columns["is_leading"] = _label(collection, offsets, arrays)
+            fraction = raw.get("hard_fraction", columns["is_leading"])
+        columns["hard_fraction"] = np.clip(np.asarray(fraction, dtype=np.float32), 0.0, 1.0)
     return offsets, columns
+
+
+def _share(
+    collection: Collection,
+    offsets: NDArray[np.int64],
+    arrays: dict[str, Jagged],
+    measured: NDArray[np.floating],
+) -> NDArray[np.float64]:
+    leaf = f"{collection.branch}.{LABEL_LEAVES['TRefArray']}"
+    return share_of_leading(
+        (offsets, arrays[leaf][1]),
+        arrays[_references_of(leaf)],
+        arrays["Particle.fUniqueID"],
+        arrays["Particle.E"][1],
+        arrays.get("Particle.IsPU"),
+        measured,
+    )
+
+
+# Beside the leaves of the tree: the references of a leaf, whose axis is not that of events.
+_REFERENCES = "references of "
+
+
+def _references_of(leaf: str) -> str:
+    return f"{_REFERENCES}{leaf}"
 
 
 def _label(

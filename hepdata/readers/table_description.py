@@ -60,6 +60,14 @@ class TargetDescription(_Part):
     scored: Text = "all points"
 
 
+class SymmetriesDescription(_Part):
+    """Which columns change when an event is turned or reflected; see `hepdata.symmetries.Symmetries`."""
+
+    angles: tuple[Name, ...] = ()
+    vectors: tuple[tuple[Name, Name], ...] = ()
+    reversed: tuple[Name, ...] = ()
+
+
 class TableDescription(_Part):
     """A whole table.
 
@@ -71,6 +79,7 @@ class TableDescription(_Part):
         coordinates: At least two inputs of a model; points are near in the first two.
         features: Inputs of a model; all columns that are no labels where not given.
         target: What is to be learned; None for data without a training target.
+        symmetries: What augmentations need to know; None where that is not known.
     """
 
     task: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
@@ -80,6 +89,7 @@ class TableDescription(_Part):
     coordinates: list[str | dict[str, object]] = Field(min_length=2)
     features: list[str | dict[str, object]] | None = None
     target: TargetDescription | None = None
+    symmetries: SymmetriesDescription | None = None
 
     def column(self, name: str) -> ColumnDescription:
         """The description of a column; an empty one where the file says nothing about it."""
@@ -116,21 +126,25 @@ def read_description(path: Path) -> TableDescription:
             remedy="correct the file; the documentation has an example",
         ) from error
     if found.target is not None:
-        _check_target(found.target, found, path)
+        for field in ("label", "selection", "pt", "eta", "point_id"):
+            name = getattr(found.target, field)
+            if name is not None and (field, name) != ("point_id", "index_in_source"):
+                _check_name(name, found, f"{path}, target.{field}")
+    if found.symmetries is not None:
+        turned = found.symmetries
+        for name in (*turned.angles, *(n for pair in turned.vectors for n in pair), *turned.reversed):
+            _check_name(name, found, f"{path}, symmetries")
     return found
 
 
-def _check_target(target: TargetDescription, found: TableDescription, path: Path) -> None:
-    known = list(found.columns)
-    for field in ("label", "selection", "pt", "eta", "point_id"):
-        name = getattr(target, field)
-        if name is not None and name not in known and (field, name) != ("point_id", "index_in_source"):
-            raise InputError(
-                f"{path}, target.{field}",
-                found=f"the unknown column {name!r}",
-                expected="one of `columns`",
-                remedy=nearest_name(name, known),
-            )
+def _check_name(name: str, found: TableDescription, where: str) -> None:
+    if name not in found.columns:
+        raise InputError(
+            where,
+            found=f"the unknown column {name!r}",
+            expected="one of `columns`",
+            remedy=nearest_name(name, list(found.columns)),
+        )
 
 
 def _misfit(path: Path, error: ValidationError) -> InputError:
@@ -138,7 +152,11 @@ def _misfit(path: Path, error: ValidationError) -> InputError:
     where: Sequence[str] = [str(part) for part in first["loc"]]
     key = ".".join(where)
     if first["type"] == "extra_forbidden":
-        parts: dict[str, type[_Part]] = {"columns": ColumnDescription, "target": TargetDescription}
+        parts: dict[str, type[_Part]] = {
+            "columns": ColumnDescription,
+            "target": TargetDescription,
+            "symmetries": SymmetriesDescription,
+        }
         model = parts.get(where[0], TableDescription)
         return InputError(
             path,

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from hepdata.errors import InputError
+from hepdata.loader.augment import Augmentation
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.loader.stream import Loader
@@ -126,6 +127,7 @@ def open_training_data(
         batch_points=config.batch_points,
         features=features,
         coords=coords,
+        augment=Augmentation(**config.augment.model_dump(), seed=config.seed),
     )
     valid = dataset["valid"].loader(
         1, workers=config.data.workers, pairs=needs_pairs, features=features, coords=coords

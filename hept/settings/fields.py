@@ -151,6 +151,16 @@ class LossConfig(_Section):
     gamma: float = Field(default=2.0, ge=0, description="How much the focal loss down-weights easy points.")
 
 
+class AugmentConfig(_Section):
+    """Random changes of the training clouds, others in every epoch, given by the seed alone."""
+
+    rotate: bool = Field(default=False, description="Turn every cloud about the beam by a random angle.")
+    reflect: bool = Field(default=False, description="Reflect every second cloud, by chance, at z = 0.")
+    drop: float = Field(
+        default=0.0, ge=0, lt=1, description="Probability of a point to be dropped, with its pairs."
+    )
+
+
 class OptimizerConfig(_Section):
     """The optimiser and its learning-rate schedule."""
 
@@ -246,6 +256,7 @@ class TrainConfig(_Section):
     max_loss: float = Field(default=1e6, gt=0, description="A larger loss stops the run as diverged.")
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
+    augment: AugmentConfig = AugmentConfig()
     loss: LossConfig = LossConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
 

@@ -136,7 +136,7 @@ def write_delphes(tmp_path: Path) -> Callable[..., str]:
         columns = {
             f"{branch}.{leaf}": ak.values_astype(
                 ak.Array([np.asarray(event[leaf], dtype=np.float64) for event in events]),
-                np.int32 if leaf in integers else np.float32,
+                np.uint8 if leaf == "Particles" else np.int32 if leaf in integers else np.float32,
             )
             for branch, events in branches.items()
             for leaf in events[0]

@@ -32,6 +32,7 @@ from hepdata.storage.dataset.names import MANIFEST_NAME
 from hepdata.storage.dataset.old_schema import complete_schema
 from hepdata.storage.dataset.statistics import Statistics, add_up
 from hepdata.storage.location import DatasetLocation, open_location
+from hepdata.symmetries import Symmetries
 
 FORMAT_VERSION = 3
 FileFormat = Literal["parquet", "hdf5"]
@@ -96,6 +97,7 @@ class Manifest(_Record):
         features: Features of a model in order, unless its settings say otherwise.
         coordinates: Coordinates of a model, likewise.
         target: What a model is to learn; None in manifests of formats 1 and 2.
+        symmetries: Which columns change when an event is turned or reflected; None where that is not known.
         has_pairs: Whether pair lists are stored.
         configuration: The full configuration of the build.
         software: Package versions that made the files.
@@ -112,6 +114,7 @@ class Manifest(_Record):
     features: list[ModelInput]
     coordinates: list[ModelInput]
     target: Target | None = None
+    symmetries: Symmetries | None = None
     has_pairs: bool
     configuration: dict[str, object]
     software: dict[str, str]
@@ -129,6 +132,7 @@ class Manifest(_Record):
                 features=tuple(self.features),
                 coordinates=tuple(self.coordinates),
                 target=self.target,
+                symmetries=self.symmetries,
             )
         )
 
@@ -224,6 +228,7 @@ def make_manifest(
         columns=list(schema.columns),
         features=list(schema.features),
         coordinates=list(schema.coordinates),
+        symmetries=schema.symmetries,
         target=schema.target,
         has_pairs=any(shard.has_pairs for shard in shards),
         configuration=dict(configuration),

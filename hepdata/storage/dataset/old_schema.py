@@ -1,6 +1,6 @@
-"""Manifests of formats 1 and 2 store column and scale of an input only, and no target.
+"""Manifests of formats 1 and 2 store of an input only column and scale, and no target; some no symmetries.
 
-Both formats exist for the tasks of this package only, whose schemas provide the rest.
+For the tasks of this package its schemas provide the rest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from hepdata.schema import SCHEMAS, ModelInput, Schema
 def complete_schema(schema: Schema) -> Schema:
     """Add what such a manifest lacks; schemas of other tasks are returned unchanged."""
     known = SCHEMAS.get(schema.task)
-    if known is None or schema.target is not None:
+    if known is None:
+        return schema
+    if schema.symmetries is None and known.symmetries is not None:
+        absent = {column.name for column in known.columns if not schema.has_column(column.name)}
+        schema = replace(schema, symmetries=known.symmetries.without(absent))
+    if schema.target is not None:
         return schema
     columns = tuple(
         replace(

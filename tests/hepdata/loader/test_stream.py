@@ -209,7 +209,7 @@ def test_at_most_so_many_batches_are_read_ahead(split, monkeypatch):
     loader = split.loader(workers=2, prefetch=1)
     started = []
     read_batch = loader.read_batch
-    loader.read_batch = lambda indices: started.append(1) or read_batch(indices)
+    loader.read_batch = lambda indices, epoch: started.append(1) or read_batch(indices, epoch)
     stream = iter(loader)
     for n_taken in range(1, 6):
         next(stream)

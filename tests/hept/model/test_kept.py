@@ -3,8 +3,10 @@ import torch
 from safetensors.torch import save_file
 
 from hepdata.errors import InputError
+from hept.evaluation.tuning import load_clustering
 from hept.model import kept
 from hept.model.kept import find_kept
+from hept.model.weights import load_model
 from hept.runs.folder import find_weights
 
 
@@ -29,3 +31,13 @@ def test_a_folder_of_the_same_name_comes_first(folder):
 def test_an_unknown_name_is_one_line_with_the_known_ones(folder):
     with pytest.raises(InputError, match=r"other: found no weights; expected .* or one of some-model"):
         find_weights("other")
+
+
+@pytest.mark.parametrize("name", kept.list_kept())
+def test_the_weights_of_the_package_are_small_load_and_have_a_card(name):
+    path = find_weights(name)
+    assert path.stat().st_size < 2_000_000
+    model = load_model(name)
+    assert (model.task, model.is_embedding) == ("tracking", True)
+    assert name in path.with_suffix(".md").read_text(encoding="utf-8")
+    assert load_clustering(path) is not None

@@ -1,5 +1,6 @@
 import pytest
 
+from hepdata.errors import InputError
 from hept.settings.config import list_presets, load_config
 from hept.settings.preset_choice import choose_preset, describe_presets, find_published
 
@@ -35,6 +36,15 @@ def test_every_preset_says_what_it_is_for():
 def test_the_preset_follows_task_size_and_device(task, points, on_cpu, on_gpu):
     assert choose_preset(task, points, has_gpu=False).name == on_cpu
     assert choose_preset(task, points, has_gpu=True).name == on_gpu
+
+
+def test_a_task_of_ones_own_gets_the_preset_of_its_objective():
+    for objective, expected in (("pairs", "points-pairs"), ("classification", "points-classes")):
+        assert choose_preset("mine", 300, has_gpu=True, objective=objective).name == expected
+        assert load_config(expected, task="mine").task == "mine"
+    assert load_config("pileup-demo", task="mine").task == "pileup"
+    with pytest.raises(InputError, match="task 'mine': found no preset for this task"):
+        choose_preset("mine", 300, has_gpu=False, objective="regression")
 
 
 def test_a_published_preset_has_one_for_laptops():
