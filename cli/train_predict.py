@@ -26,7 +26,9 @@ from .tables import print_table
     "--branches", default="auto", show_default=True, help="Of a ROOT file, as for `hept-data build`."
 )
 @click.option(
-    "--scored-pt", type=float, help="Of a ROOT file: weigh neutrals above this pT in GeV.  [default: 0.9]"
+    "--scored-pt",
+    type=float,
+    help="Of a ROOT file: weigh neutrals above this pT in GeV.  [default: as in training, at most 0.9]",
 )
 @device_option
 @precision_option

@@ -54,9 +54,9 @@ def command(
     The same command goes on with a search that was killed, or adds trials to one that has ended.
 
     \b
-    Example:
-      hept-train tune tracking --out runs/tune --preset tracking-demo --set epochs=2 \\
-        --search optimizer.lr=1e-4:1e-2:log --search model.n_tables=1,2,3 --trials 3
+    Examples:
+      hept-train tune tracking --out runs/tune --search optimizer.lr=1e-4:1e-2:log --trials 2
+      hept-train tune tracking --out runs/tables --search model.n_tables=1,2 --preset tracking-demo --trials 2
     """
     found = hept.tune(
         dataset,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.progress import ProgressChoice, listen
-from hepdata.schema import SCORED_PT
 from hepdata.viewer.page import check_events
 from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split
@@ -311,8 +310,8 @@ def clean(
         source: Delphes ROOT file.
         out: ROOT file, to be used as a friend tree, or Parquet file; one entry an event.
         branches: "pf", "particle-flow-candidate", "eflow", "auto", or the path of a YAML map.
-        scored_pt: Neutral particles above this pT in GeV have a weight; that of the published scope, 0.9,
-            where not given. Give what the training dataset was built with.
+        scored_pt: Neutral particles above this pT in GeV have a weight; that of the model's training dataset
+            where not given, at most the published 0.9.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         precision: Of the arithmetic; that of the model's training where not given.
         threads: On a CPU; by default as many as there are idle cores.
@@ -334,7 +333,7 @@ def clean(
             os.fspath(source),
             Path(out),
             branches=branches,
-            scored_pt=SCORED_PT if scored_pt is None else scored_pt,
+            scored_pt=scored_pt,
             progress=listener,
         )
 

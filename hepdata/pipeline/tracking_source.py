@@ -251,10 +251,10 @@ def _choose_detectors(raw: Path, detectors: Path | None, choice: CloudChoice) ->
 
 
 def _parts_used(event: EventFiles, choice: CloudChoice) -> tuple[str, ...]:
-    hits, truth = ("hits",), ("particles", "truth")
-    if event.is_acts:
-        hits, truth = ("measurements",), ("particles", "measurement-simhit-map", "hits")
-    return (*hits, *(("cells",) if choice.has_cell_features else ()), *(truth if choice.is_labelled else ()))
+    hits = "measurements" if event.is_acts else "hits"
+    cells = ("cells",) if choice.has_cell_features else ()
+    truth = ("measurement-simhit-map", "hits") if event.is_acts else ("truth",)
+    return (hits, *cells, *(("particles", *truth) if choice.is_labelled else ()))
 
 
 def _short_name(path: Path, root: Path) -> str:

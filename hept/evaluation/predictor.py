@@ -2,7 +2,8 @@
 
 Columns: `event_id`, `sector`, the point's number in the source (`hit_id` or `index_in_source`, as the dataset
 names it); where the model embeds, the point's `embedding` and `track` (−1 for none); where it classifies, its
-`score`, the probability of the label.
+`score`, the model's output between 0 and 1, and `weight`, its probability of the label, calibrated on the
+validation split.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hepdata.loader.batch import Batch
@@ -53,7 +55,7 @@ def predict(
     clustering: Clustering | None = None,
     progress: Progress | None = None,
 ) -> Prediction:
-    """Write a model's answer for every point of a dataset, or of one split; no truth is needed.
+    """Write a model's output for every point of a dataset, or of one split; truth is not needed.
 
     Args:
         trained: The model.
@@ -69,14 +71,15 @@ def predict(
     """
     splits = [split] if split is not None else [name for name in dataset.splits if len(dataset[name])]
     answers = [run_model(trained, dataset, name) for name in splits or dataset.splits[:1]]
-    point_id = find_target(dataset).point_id
+    point_id, pt = find_target(dataset).point_id, find_target(dataset).pt
     layout = _layout(point_id, is_embedding=trained.is_embedding)
     listener = progress or Silent()
     listener.start("predicting", sum(len(dataset[name]) for name in splits), "cloud")
     n_clouds = n_points = n_tracks = 0
     with write_atomically(out) as file, pq.ParquetWriter(file, layout, compression="zstd") as writer:
         for result, batch in chain.from_iterable(answers):
-            table = _rows(result, batch, clustering or Clustering(), layout)
+            weight = None if trained.is_embedding else _weigh(trained, result, batch, pt)
+            table = _rows(result, batch, clustering or Clustering(), layout, weight)
             writer.write_table(table)
             n_clouds, n_points = n_clouds + 1, n_points + len(table)
             if trained.is_embedding and len(table):
@@ -90,12 +93,25 @@ def _layout(point_id: str, *, is_embedding: bool) -> pa.Schema:
     answer = (
         [("embedding", pa.list_(pa.float32())), ("track", pa.int64())]
         if is_embedding
-        else [("score", pa.float32())]
+        else [("score", pa.float32()), ("weight", pa.float32())]
     )
     return pa.schema([("event_id", pa.int64()), ("sector", pa.int32()), (point_id, pa.int32()), *answer])
 
 
-def _rows(out: Tensor, batch: Batch, clustering: Clustering, layout: pa.Schema) -> pa.Table:
+def _weigh(trained: TrainedModel, out: Tensor, batch: Batch, pt: str | None) -> NDArray[np.float64]:
+    """(N,) calibrated probabilities."""
+    values = batch.columns.get(pt or "")
+    logits = out.reshape(-1).double().cpu().numpy()
+    return trained.calibration(logits, None if values is None else values.cpu().numpy())
+
+
+def _rows(
+    out: Tensor,
+    batch: Batch,
+    clustering: Clustering,
+    layout: pa.Schema,
+    weight: NDArray[np.float64] | None,
+) -> pa.Table:
     """The rows of one cloud."""
     n = batch.n_points
     columns: list[object] = [
@@ -110,6 +126,6 @@ def _rows(out: Tensor, batch: Batch, clustering: Clustering, layout: pa.Schema) 
         columns.append(pa.ListArray.from_arrays(offsets, pa.array(embeddings.ravel())))
         columns.append(find_tracks(embeddings, read_columns(batch), clustering))
     else:
-        columns.append(out.reshape(-1).float().sigmoid().cpu().numpy())
+        columns += [out.reshape(-1).float().sigmoid().cpu().numpy(), weight]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, layout, strict=True)]
     return pa.Table.from_arrays(arrays, schema=layout)

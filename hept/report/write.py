@@ -31,9 +31,12 @@ from hept.report.page import Link, Page
 from hept.report.results import Results, collect_results
 from hept.report.view import FILE as VIEW
 from hept.report.view import write_view
-from hept.runs.folder import RunFolder
+from hept.runs.folder import BEST, RunFolder
+from hept.settings.differences import find_nearest_preset
 
 FILE = "report.html"
+# Of the run folder, for readers of the page.
+FILES = ("config.yaml", "run.json", "metrics.csv", "steps.csv", "clustering.json", BEST)
 EFFICIENCY_CAPTION = (
     "Efficiency, fake and duplicate rate against pT and η, with 68 % Clopper–Pearson intervals; "
     "below, how many particles and tracks each bin has. Tracks of noise are in the first bin of pT and in "
@@ -89,8 +92,7 @@ def write_report(
         ],
     )
     _add_pictures(page, results, RunFolder(run), dataset)
-    page.add_section("Configuration")
-    page.add_code(trained.config.to_yaml())
+    _add_configuration(page, trained, run)
     with write_atomically(run / FILE) as file:
         file.write(page.render().encode())
     return run / FILE
@@ -122,6 +124,19 @@ def _add_pictures(page: Page, results: Results, folder: RunFolder, dataset: Data
         page.add_figure(figure, f"Event {event}: truth on the left, the model on the right.")
 
 
+def _add_configuration(page: Page, trained: TrainedModel, run: Path) -> None:
+    """All settings, those that differ from the nearest preset first, and links to the files of the run."""
+    nearest = find_nearest_preset(trained.config)
+    changed = nearest is not None and bool(nearest[1])
+    text = "" if nearest is None else f"As in the preset {nearest[0]}{', except:' if changed else '.'}"
+    page.add_section("Configuration", text)
+    if nearest is not None and changed:
+        rows = [(name, *map(str, values)) for name, values in nearest[1].items()]
+        page.add_table(("setting", nearest[0], "this run"), rows)
+    page.add_code(trained.config.to_yaml())
+    page.add_links(*(Link(name, name) for name in FILES if (run / name).exists()))
+
+
 def draw_event(results: Results, answer: Answer, target: Target) -> Figure:
     """Truth and the model's answer for one cloud, side by side."""
     if results.trained.is_embedding:
@@ -130,7 +145,7 @@ def draw_event(results: Results, answer: Answer, target: Target) -> Figure:
 
 
 def name_curve(target: Target, trained: TrainedModel) -> str:
-    """What the precision–recall curve of a model is about."""
+    """Title of the precision–recall curve of a model."""
     return f"pairs by distance: {target.scored}" if trained.is_embedding else target.scored
 
 

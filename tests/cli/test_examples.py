@@ -15,7 +15,11 @@ from hept_cli import data, train
 
 BIN = Path(sys.executable).parent
 # Examples that train for long, with what makes them short enough for a test.
-SHORTER = {"fit": "--set epochs=1", "compare": "--budget 1epochs --models hept,gcn --tables accuracy"}
+SHORTER = {
+    "fit": "--set epochs=1",
+    "tune": "--set epochs=1",
+    "compare": "--budget 1epochs --models hept,gcn --tables accuracy",
+}
 # These take minutes even when short: their own tests run them.
 LEFT_OUT = {"demo", "theory", "compare", "doctor"}
 

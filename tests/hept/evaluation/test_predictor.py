@@ -60,7 +60,7 @@ def test_pileup_scores_are_probabilities(pileup_dataset, small_config, tmp_path)
     run = fit(small_config("pileup-demo", "epochs=1"), pileup_dataset, tmp_path / "run").run
     result = predict(load_model(run), open_dataset(pileup_dataset), tmp_path / "p.parquet", split="test")
     table = pd.read_parquet(result.out)
-    assert list(table) == ["event_id", "sector", "index_in_source", "score"]
+    assert list(table) == ["event_id", "sector", "index_in_source", "score", "weight"]
     assert table.score.between(0, 1).all()
     assert result.n_clouds == 2
 

@@ -59,7 +59,8 @@ def test_the_page_is_whole_and_loads_nothing(report):
     pictures = [link for link in links.found if link.startswith("data:image/png;base64,")]
     assert len(pictures) >= 4
     files = set(links.found) - set(pictures)
-    assert "view.html" in files
+    assert {"view.html", "config.yaml", "metrics.csv", "best.safetensors"} <= files
+    assert re.search(r"<td>model.hidden_dim</td><td>\d+</td><td[^>]*>8</td>", text)
     assert all((path.parent / name).is_file() for name in files)
     assert "<script" not in text
     assert "random_negatives" in text
