@@ -74,7 +74,7 @@ Embeddings of pixel hits of the TrackML detector, and a reconstruction of tracks
 training of their own; `hept-train fit --init {name}` starts from these weights.
 
 - {count_parameters(trained.network):,} parameters, preset `{WEIGHTS[name]}`, seed {run.config.seed};
-  {row["step"]} steps in {minutes:.0f} minutes on {description["threads"]} CPU threads
+  {row["step"]} steps in {minutes:.0f} minutes with {description["threads"]} CPU thread(s)
 - made by `python -m benchmarks.make_weights FOLDER`
 - inputs: {columns}
 - dataset fingerprint `{card.dataset}`, epoch {card.epoch}
