@@ -112,10 +112,10 @@ def test_predict_and_tune(tracking_run, tmp_path, capsys):
     run("predict", out, _dataset_of(out), "--out", tmp_path / "hits.parquet", "--split", "test")
     assert (tmp_path / "hits.parquet").stat().st_size > 0
     run("predict", out / "best.safetensors", _dataset_of(out), "--out", tmp_path / "b.parquet")
-    assert "was not tuned" not in capsys.readouterr().err
+    assert "was tuned for" not in capsys.readouterr().err
     moved = shutil.copy(out / "best.safetensors", tmp_path)
     run("predict", moved, _dataset_of(out), "--out", tmp_path / "c.parquet")
-    assert "the clustering was not tuned for this model" in capsys.readouterr().err
+    assert "no reconstruction was tuned for this model" in capsys.readouterr().err
 
 
 def test_resume_continues_the_run(datasets, tmp_path, capsys):
