@@ -66,7 +66,7 @@ def describe(name: str, run: hept.Run) -> str:
     return f"""# {name}
 
 Embeddings of pixel hits of the TrackML detector, and a reconstruction of tracks from them:
-`hept-train predict {name} RAW --out tracks.parquet`.
+`hept-data build tracking RAW EVENTS`, then `hept-train predict {name} EVENTS --out tracks.parquet`.
 
 **Trained on simulated events only**: {N_EVENTS - N_VALID} events of
 `hept-data simulate tracking --engine acts` (Pythia tt̄ with soft collisions, ACTS Fatras; seed {SEED}, about
@@ -74,7 +74,7 @@ Embeddings of pixel hits of the TrackML detector, and a reconstruction of tracks
 training of their own; `hept-train fit --init {name}` starts from these weights.
 
 - {count_parameters(trained.network):,} parameters, preset `{WEIGHTS[name]}`, seed {run.config.seed};
-  {row["step"]} steps in {minutes:.0f} minutes on {description["threads"]} CPU threads
+  {row["step"]} steps in {minutes:.0f} minutes with {description["threads"]} CPU thread(s)
 - made by `python -m benchmarks.make_weights FOLDER`
 - inputs: {columns}
 - dataset fingerprint `{card.dataset}`, epoch {card.epoch}

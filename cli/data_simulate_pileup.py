@@ -23,19 +23,29 @@ from .tables import format_bytes, print_table
     show_default=True,
     help="Mean number of soft collisions in an event; 50 give about 10,000 particles.",
 )
+@click.option(
+    "--pileup-max",
+    type=float,
+    help="Mix events: draw the mean number of each evenly from --pileup to this one.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same bytes.")
 @json_option
-def command(out: Path, events: int, pileup: float, seed: int, json_path: Path | None) -> None:
+def command(
+    out: Path, events: int, pileup: float, pileup_max: float | None, seed: int, json_path: Path | None
+) -> None:
     """Write a Delphes ROOT file: a hard collision with jets and a lepton over soft ones.
 
     The file has a tree `Delphes` with a GenParticle-class branch `PF`, as the published pileup sample has.
-    Over 50 soft collisions, about 4 % of the neutral particles above 0.9 GeV come from the hard one.
+    Over 50 soft collisions, about 13 % of the neutral particles above 0.9 GeV come from the hard one.
 
     \b
     Example:
       hept-data simulate pileup pileup.root --events 20
+      hept-data simulate pileup mixed.root --events 20 --pileup 10 --pileup-max 60
     """
-    sample = simulate_pileup(out, events=events, pileup=pileup, seed=seed, progress=True)
+    sample = simulate_pileup(
+        out, events=events, pileup=pileup, pileup_max=pileup_max, seed=seed, progress=True
+    )
     size = sample.path.stat().st_size
     summary = {
         "events": sample.n_events,

@@ -84,6 +84,7 @@ def simulate_pileup(
     *,
     events: int = 100,
     pileup: float = 50.0,
+    pileup_max: float | None = None,
     seed: int = 0,
     progress: ProgressChoice = None,
 ) -> PileupSample:
@@ -93,6 +94,7 @@ def simulate_pileup(
         out: The ROOT file.
         events: How many events.
         pileup: Mean number of soft collisions in an event; 50 give about 10,000 particles.
+        pileup_max: The mean number of each event is drawn evenly from `pileup` to this one.
         seed: The same seed gives the same bytes.
         progress: See `hepdata.progress.listen`.
 
@@ -102,7 +104,9 @@ def simulate_pileup(
     from hepdata.simulate.pileup_file import write_pileup
 
     with listen(progress) as listener:
-        return write_pileup(Path(out), events=events, pileup=pileup, seed=seed, progress=listener)
+        return write_pileup(
+            Path(out), events=events, pileup=pileup, pileup_max=pileup_max, seed=seed, progress=listener
+        )
 
 
 def inspect(file: PathLike, *, event: int = 0, branches: str = "auto") -> Inspection:

@@ -7,6 +7,7 @@ this package. `TRACKING` and `PILEUP` are the two that come with it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import pi
 from typing import Literal
@@ -271,8 +272,21 @@ TRACKING = Schema(
 )
 
 
-def pileup_schema(scored_pt: float = SCORED_PT) -> Schema:
-    """The schema of a pileup dataset in which neutral particles above `scored_pt` (GeV) are scored."""
+# Columns of a pileup dataset whose card measures them.
+MEASURED = {
+    "d0": Column("d0", "float32", "mm", "distance of a track from the beam axis, 0 without one"),
+    "dz": Column("dz", "float32", "mm", "position of a track along the beam at that point, 0 without one"),
+    "em_fraction": Column("em_fraction", "float32", "", "electromagnetic part of the energy in calorimeters"),
+}
+
+
+def pileup_schema(scored_pt: float = SCORED_PT, measured: Sequence[str] = ()) -> Schema:
+    """The schema of a pileup dataset in which neutral particles above `scored_pt` (GeV) are scored.
+
+    Args:
+        scored_pt: The scope.
+        measured: Columns of `MEASURED` that the source has.
+    """
     columns = (
         Column(
             "index_in_source",
@@ -297,6 +311,7 @@ def pileup_schema(scored_pt: float = SCORED_PT) -> Schema:
         Column("charge", "int32", "e", "electric charge"),
         Column("is_scored", "bool", "", f"neutral with pt > {scored_pt:g} GeV: enters loss and metric"),
         Column("vertex", "int32", "", "1 charged from the leading vertex, -1 charged from others, 0 neutral"),
+        *(MEASURED[name] for name in measured),
         Column("is_leading", "bool", "", "from the leading collision", is_label=True),
         Column(
             "hard_fraction",

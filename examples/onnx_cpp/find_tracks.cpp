@@ -175,6 +175,8 @@ int main(int argc, char** argv) {
     Ort::SessionOptions options;
     // The arena would keep what the largest event needed, rounded up to powers of two.
     options.DisableCpuMemArena();
+    // Versions such as 1.23 replace a product in double precision by an operator that they do not have.
+    options.AddConfigEntry("optimization.disable_specified_optimizers", "MatmulTransposeFusion");
     Ort::Session session(env, argv[1], options);
     const Inputs inputs = make_inputs(session, columns, n_points);
     const auto outputs = run(session, inputs);

@@ -133,7 +133,7 @@ class PileupSource:
     @property
     def schema(self) -> Schema:
         """The pileup columns, without the label where it is not stored."""
-        schema = pileup_schema(self.config.cuts.scored_pt)
+        schema = pileup_schema(self.config.cuts.scored_pt, measured=self.branches.measured)
         return schema if self.config.is_labelled else schema.without(FROM_LABELS)
 
     def list_events(self) -> list[EventRef]:

@@ -16,7 +16,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from hepdata.errors import InputError
 
 Quantity = Literal[
-    "pt", "eta", "phi", "charge", "pid", "energy", "px", "py", "rapidity", "mass", "hard_fraction"
+    "pt",
+    "eta",
+    "phi",
+    "charge",
+    "pid",
+    "energy",
+    "px",
+    "py",
+    "rapidity",
+    "mass",
+    "hard_fraction",
+    "d0",
+    "dz",
+    "em_energy",
+    "had_energy",
 ]
 LabelRule = Literal["IsPU", "HardEnergyFraction", "TRef", "TRefArray"]
 
@@ -33,6 +47,16 @@ LEAVES: dict[Quantity, tuple[str, ...]] = {
     "rapidity": ("Rapidity",),
     "mass": ("Mass",),
     "hard_fraction": ("HardEnergyFraction",),
+    "d0": ("D0",),
+    "dz": ("DZ",),
+    "em_energy": ("Eem",),
+    "had_energy": ("Ehad",),
+}
+# Column of a cloud, of a card that measures it, to the leaves it is made from.
+MEASURED: dict[str, frozenset[Quantity]] = {
+    "d0": frozenset({"d0"}),
+    "dz": frozenset({"dz"}),
+    "em_fraction": frozenset({"em_energy", "had_energy"}),
 }
 REQUIRED: tuple[Quantity, ...] = ("pt", "eta", "phi")
 LABEL_LEAVES: dict[LabelRule, str] = {
@@ -91,6 +115,12 @@ class BranchMap:
     def is_labelled(self) -> bool:
         """Whether every branch has a label rule."""
         return all(collection.label is not None for collection in self.collections)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Columns of `MEASURED` that some branch gives; the particles of others have 0 in them."""
+        leaves = [set(collection.leaves) for collection in self.collections]
+        return tuple(name for name, needed in MEASURED.items() if any(needed <= one for one in leaves))
 
     def describe(self) -> dict[str, object]:
         """The map as JSON values."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hepdata.errors import HeptError, InputError
 from hepdata.readers.delphes import unreadable
 from hepdata.readers.delphes_branches import GENERATED, LABEL_LEAVES, BranchMap, Collection
-from hepdata.readers.delphes_kinematics import complete_kinematics
+from hepdata.readers.delphes_kinematics import complete_kinematics, find_measured
 from hepdata.readers.delphes_labels import match_references, share_of_leading
 from hepdata.readers.delphes_references import read_references
 
@@ -32,8 +32,8 @@ class ParticleTable:
     Attributes:
         first: Entry of the first event.
         offsets: (V + 1,) where each event begins on the particle axis.
-        columns: One (P,) array per quantity: pt, eta, phi, px, py, energy, rapidity, charge, pid;
-            with labels also hard_fraction.
+        columns: One (P,) array per quantity: pt, eta, phi, px, py, energy, rapidity, charge, pid,
+            and those of `BranchMap.measured`; with labels also hard_fraction.
         is_leading: (P,) whether from the leading collision; None if not requested.
         problems: Entries that cannot be used, and why.
     """
@@ -116,7 +116,9 @@ def read_range(
     parts = []
     for collection in branches.collections:
         arrays = _align_lengths(collection, arrays, start, where, problems)
-        parts.append(_complete(collection, arrays, labelled))
+        offsets, columns = _complete(collection, arrays, labelled)
+        absent = np.zeros(int(offsets[-1]), dtype=np.float32)
+        parts.append((offsets, dict.fromkeys(branches.measured, absent) | columns))
     offsets, columns = _merge(parts)
     is_leading = columns.pop("is_leading", None)
     return ParticleTable(start, offsets, columns, is_leading, problems)
@@ -186,7 +188,7 @@ def _complete(
     raw = {name: values(leaf) for name, leaf in collection.leaves.items()}
     raw.setdefault("charge", np.full(n, collection.charge or 0, dtype=np.int32))
     raw.setdefault("pid", np.full(n, collection.pid or 0, dtype=np.int32))
-    columns = complete_kinematics(raw)
+    columns = complete_kinematics(raw) | find_measured(raw)
     if labelled:
         if collection.label == "TRefArray":
             fraction = _share(collection, offsets, arrays, columns["energy"])

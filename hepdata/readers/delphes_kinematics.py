@@ -57,6 +57,20 @@ def complete_kinematics(raw: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[An
     return out
 
 
+def find_measured(raw: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
+    """What a detector measures beside momenta, where the branch has it: d0, dz and em_fraction.
+
+    Particles without a value have 0: neutral ones without a track, charged ones without energy.
+    """
+    found = {name: np.asarray(raw[name], dtype=np.float32) for name in ("d0", "dz") if name in raw}
+    if "em_energy" in raw and "had_energy" in raw:
+        electromagnetic = np.asarray(raw["em_energy"], dtype=np.float32)
+        total = electromagnetic + np.asarray(raw["had_energy"], dtype=np.float32)
+        fraction = np.zeros(len(total), dtype=np.float32)
+        found["em_fraction"] = np.divide(electromagnetic, total, out=fraction, where=total > 0)
+    return {name: np.where(np.isfinite(values), values, np.float32(0)) for name, values in found.items()}
+
+
 def find_mass(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
     """(P,) GeV, by the mass rule."""
     if "mass" in raw:

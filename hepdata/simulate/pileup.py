@@ -2,8 +2,9 @@
 
 A toy with the parts that matter for pileup mitigation. Soft collisions fill a rapidity plateau with the
 species mix and the falling pT spectrum of minimum-bias events, some with a mini-jet. The leading collision is
-a few jets, a lepton and an underlying event of its own. The charged fragments of its jets are hard, the
-neutral ones nearly as soft as pileup: a neutral particle is recognised by its neighbours, hardly by itself.
+four to seven jets, a lepton and an underlying event of its own. Its numbers follow tt̄ events of Pythia and
+Delphes with 50 pileup collisions: particles, momenta and species by |η|, and jets; `docs/pileup.md` has both
+side by side.
 
 Axes: N particles of one event, J jets.
 """
@@ -39,15 +40,38 @@ _CODES = sorted(_SPECIES)
 _PI_ZERO, _PHOTON = 111, 22
 _OWN_ANTIPARTICLE = (_PI_ZERO, _PHOTON, 130, 310)
 
-_PARTICLES_PER_COLLISION = 153.0  # before π⁰ decay
-_UNDERLYING_EVENT = 45.0
+_PARTICLES_PER_COLLISION = 138.0  # before π⁰ decay
+_UNDERLYING_EVENT = 250.0
 _SOFT_SCALE = 0.26  # GeV, of the pT spectrum
-_JET_NEUTRAL_SCALE = 0.45  # GeV, softer than fragmentation would make it
-_MINI_JET_RATE = 0.10  # per soft collision
-_PLATEAU = 5.5  # |y| at which the density has fallen by half
-_JET_PLATEAU = 3.6
+_MINI_JET_RATE = 0.15  # per soft collision
+_PLATEAU = 6.6  # |y| at which the density has fallen by half
 _MAX_ENERGY = 6500.0  # GeV
 _VERTEX_SPREAD = 53.0  # mm along the beam
+
+
+@dataclass(frozen=True)
+class _JetKind:
+    """What the fragments of a jet are like.
+
+    Attributes:
+        n_fragments: Their mean number before π⁰ decay.
+        pt: Median pT of a massless fragment in GeV.
+        spread: Standard deviation of log pT from jet to jet.
+        fragment_spread: Standard deviation of log pT among the fragments of a jet.
+        width: Distance of a fragment of 1 GeV from the axis.
+        plateau: |y| at which the density of axes has fallen by half.
+    """
+
+    n_fragments: float
+    pt: float
+    spread: float
+    fragment_spread: float
+    width: float
+    plateau: float
+
+
+_HARD_JET = _JetKind(n_fragments=20.0, pt=1.4, spread=0.5, fragment_spread=1.15, width=0.2, plateau=2.4)
+_MINI_JET = _JetKind(n_fragments=10.0, pt=0.8, spread=0.3, fragment_spread=0.7, width=0.25, plateau=4.5)
 
 
 @dataclass(frozen=True)
@@ -122,9 +146,13 @@ class _Draw:
 
 
 def _draw_leading(rng: np.random.Generator) -> _Draw:
-    n_jets = int(rng.integers(3, 6))
-    jets = _draw_jets(rng, np.zeros(n_jets, dtype=np.int64), n_charged=10.0, charged_pt=4.0, n_neutral=9.5)
-    underlying = _draw_bulk(rng, np.zeros(int(rng.poisson(_UNDERLYING_EVENT)), dtype=np.int64))
+    n_jets = int(rng.integers(4, 8))
+    # Axes all around the beam, since momenta balance.
+    axis_phi = rng.uniform(-np.pi, np.pi) + 2 * np.pi / n_jets * np.arange(n_jets)
+    spread: Floats = rng.normal(0.0, 0.4, n_jets)
+    jets = _draw_jets(rng, np.zeros(n_jets, dtype=np.int64), axis_phi + spread, _HARD_JET)
+    n_underlying = int(rng.poisson(_UNDERLYING_EVENT * rng.gamma(3.0, 1 / 3)))
+    underlying = _draw_bulk(rng, np.zeros(n_underlying, dtype=np.int64))
     lepton = _Draw(
         pid=rng.choice([-13, -11, 11, 13], 1),
         pt=20.0 + rng.gamma(2.0, 12.0, 1),
@@ -141,12 +169,13 @@ def _draw_soft(rng: np.random.Generator, n_collisions: int) -> _Draw:
     number = np.arange(1, n_collisions + 1)
     bulk = _draw_bulk(rng, np.repeat(number, counts))
     with_jet = number[rng.random(n_collisions) < _MINI_JET_RATE]
-    return _concatenate([bulk, _draw_jets(rng, with_jet, n_charged=4.0, charged_pt=1.2, n_neutral=3.0)])
+    axis_phi = rng.uniform(-np.pi, np.pi, len(with_jet))
+    return _concatenate([bulk, _draw_jets(rng, with_jet, axis_phi, _MINI_JET)])
 
 
 def _draw_bulk(rng: np.random.Generator, collision: NDArray[np.int64]) -> _Draw:
     n = len(collision)
-    pid = _draw_species(rng, n, (True, False))
+    pid = _draw_species(rng, n)
     y = _draw_rapidity(rng, n, _PLATEAU, 0.7)
     # Heavier species are harder (radial flow); forward ones are softer.
     pt = _draw_pt(rng, n, _SOFT_SCALE * (1.0 + 0.7 * _mass_of(pid)) * np.exp(-0.5 * (y / 7.0) ** 2))
@@ -154,36 +183,28 @@ def _draw_bulk(rng: np.random.Generator, collision: NDArray[np.int64]) -> _Draw:
 
 
 def _draw_jets(
-    rng: np.random.Generator,
-    collision: NDArray[np.int64],
-    *,
-    n_charged: float,
-    charged_pt: float,
-    n_neutral: float,
+    rng: np.random.Generator, collision: NDArray[np.int64], axis_phi: Floats, kind: _JetKind
 ) -> _Draw:
-    """Fragments of J jets, collimated about their axes; `collision` (J,) is what each jet comes from."""
+    """Fragments of J jets, collimated about their axes; `collision` (J,) is what each jet comes from.
+
+    All species have the same spectrum but for their mass: charged particles carry about 60 % of a jet.
+    """
     n_jets = len(collision)
-    axis_y = _draw_rapidity(rng, n_jets, _JET_PLATEAU, 0.5)
-    axis_phi = rng.uniform(-np.pi, np.pi, n_jets)
-    parts = []
-    for mean, is_charged in ((n_charged, True), (n_neutral, False)):
-        jet = np.repeat(np.arange(n_jets), rng.poisson(mean, n_jets))
-        n = len(jet)
-        pid = _draw_species(rng, n, (is_charged,))
-        if is_charged:
-            pt = 0.6 + rng.gamma(1.0, charged_pt, n)
-        else:
-            pt = _draw_pt(rng, n, _JET_NEUTRAL_SCALE * (1.0 + 0.5 * _mass_of(pid)))
-        # Harder fragments lie closer to the axis.
-        width = np.clip(0.18 / np.sqrt(pt), 0.03, 0.25)
-        y = axis_y[jet] + rng.normal(0.0, 1.0, n) * width
-        phi = axis_phi[jet] + rng.normal(0.0, 1.0, n) * width
-        parts.append(_Draw(pid, pt, y, phi, collision[jet]))
-    return _concatenate(parts)
+    axis_y = _draw_rapidity(rng, n_jets, kind.plateau, 0.5)
+    scale = kind.pt * np.exp(rng.normal(0.0, kind.spread, n_jets))
+    jet = np.repeat(np.arange(n_jets), rng.poisson(kind.n_fragments, n_jets))
+    n = len(jet)
+    pid = _draw_species(rng, n)
+    pt = scale[jet] * (1.0 + _mass_of(pid)) * np.exp(rng.normal(0.0, kind.fragment_spread, n))
+    # Harder fragments lie closer to the axis.
+    width = np.clip(kind.width / np.sqrt(pt), 0.01, 0.4)
+    y = axis_y[jet] + rng.normal(0.0, 1.0, n) * width
+    phi = axis_phi[jet] + rng.normal(0.0, 1.0, n) * width
+    return _Draw(pid, pt, y, phi, collision[jet])
 
 
-def _draw_species(rng: np.random.Generator, n: int, charged: tuple[bool, ...]) -> NDArray[np.int64]:
-    known = np.array([pid for pid in _CODES if pid != _PHOTON and bool(_SPECIES[pid][0]) in charged])
+def _draw_species(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
+    known = np.array([pid for pid in _CODES if pid != _PHOTON])
     shares = np.array([_SPECIES[pid][1] for pid in known])
     pid = rng.choice(known, size=n, p=shares / shares.sum())
     sign = np.where(rng.random(n) < 0.5, -1, 1)

@@ -47,7 +47,13 @@ class PileupSample:
 
 
 def write_pileup(
-    path: Path, *, events: int, pileup: float, seed: int, progress: Progress | None = None
+    path: Path,
+    *,
+    events: int,
+    pileup: float,
+    seed: int,
+    pileup_max: float | None = None,
+    progress: Progress | None = None,
 ) -> PileupSample:
     """Simulate events and write them to a ROOT file; the file appears complete or not at all.
 
@@ -58,6 +64,7 @@ def write_pileup(
         events: How many to make.
         pileup: Mean number of soft collisions under each.
         seed: Seed of the sample, non-negative.
+        pileup_max: The mean number of each event is drawn evenly from `pileup` to this one.
         progress: Listener.
 
     Raises:
@@ -65,6 +72,8 @@ def write_pileup(
     """
     _check("events", events, events >= 1, "at least 1")
     _check("pileup", pileup, 0 <= pileup <= 1000, "between 0 and 1000")
+    last = pileup if pileup_max is None else pileup_max
+    _check("pileup_max", last, pileup <= last <= 1000, f"between `pileup`, {pileup:g}, and 1000")
     _check("seed", seed, seed >= 0, "0 or more")
     listener = progress or Silent()
     try:
@@ -72,7 +81,7 @@ def write_pileup(
         with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
             # A ROOT file contains its own name: a fixed one, so that the bytes do not depend on `path`.
             staging = Path(folder) / "pileup.root"
-            counts = _write_tree(staging, events, pileup, seed, listener)
+            counts = _write_tree(staging, events, (pileup, last), seed, listener)
             staging.replace(path)
     except OSError as error:
         raise InputError(
@@ -91,7 +100,9 @@ def _check(name: str, value: float, is_good: bool, expected: str) -> None:
         raise InputError(f"`{name}`", found=str(value), expected=expected, remedy="give another value")
 
 
-def _write_tree(path: Path, events: int, pileup: float, seed: int, listener: Progress) -> NDArray[np.int64]:
+def _write_tree(
+    path: Path, events: int, pileup: tuple[float, float], seed: int, listener: Progress
+) -> NDArray[np.int64]:
     listener.start("simulating", events, "event")
     counts = np.zeros(5, dtype=np.int64)
     identity = uuid.UUID(int=(seed << 64 | events) % (1 << 128))
@@ -109,7 +120,8 @@ def _write_tree(path: Path, events: int, pileup: float, seed: int, listener: Pro
         for first in range(0, events, _EVENTS_PER_BASKET):
             batch = []
             for event in range(first, min(first + _EVENTS_PER_BASKET, events)):
-                batch.append(simulate_event(pileup, seed, event))
+                mean = np.random.default_rng([seed, event, 1]).uniform(*pileup)
+                batch.append(simulate_event(mean, seed, event))
                 counts += _count(batch[-1])
                 listener.advance()
             sizes = [len(particles) for particles in batch]

@@ -57,7 +57,7 @@ def choose_device(text: str = "auto") -> torch.device:
 
 
 def check_count(device: torch.device, n_devices: int) -> None:
-    """Check that a node has so many devices of this kind; a CPU serves any number of processes.
+    """Check that a node has enough devices of this kind; a CPU serves any number of processes.
 
     Raises:
         InputError: It has fewer, or one of several was named.

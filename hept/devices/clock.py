@@ -1,4 +1,4 @@
-"""Wall time of work on a device, which goes on after the call that started it has returned."""
+"""Wall time of work on a device, which runs asynchronously."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 def wait_for(device: torch.device) -> None:
-    """Wait until the device has done all that it was told to do."""
+    """Wait until the device has finished all queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -18,7 +18,7 @@ def wait_for(device: torch.device) -> None:
 
 
 def read_clock(device: torch.device) -> float:
-    """Seconds since some moment, when the device has done all that it was told to do."""
+    """Clock time in seconds, read when the device has finished all queued work."""
     wait_for(device)
     return time.perf_counter()
 
@@ -32,7 +32,7 @@ def time_in_turns(
 ) -> dict[str, float]:
     """Median seconds of each work over rounds in which every work runs once, after one that warms caches.
 
-    In turns, so that a slow moment of the machine falls on all of them.
+    In turns, so that a slow moment of the machine affects all of them.
 
     Args:
         works: By name.

@@ -25,11 +25,11 @@ def deterministic(is_on: bool = True) -> Iterator[None]:
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
     )
-    # A property that torch's types do not know.
+    # torch's type stubs lack this property.
     memory: Any = torch.utils.deterministic
     fill = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    # Nobody reads memory that was never written, and filling it costs a launch for each tensor.
+    # Unwritten memory is never read here, and filling it costs a launch for each tensor.
     memory.fill_uninitialized_memory = False
     try:
         yield

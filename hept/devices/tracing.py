@@ -1,4 +1,4 @@
-"""Whether a model is being exported: then nothing may depend on how many points or clouds there are."""
+"""Whether a model is being exported, where control flow must not depend on numbers of points and clouds."""
 
 from __future__ import annotations
 

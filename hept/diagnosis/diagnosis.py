@@ -27,7 +27,7 @@ class Diagnosis:
 
     Attributes:
         device: On which.
-        verdicts: One for each thing looked at.
+        verdicts: One per check.
     """
 
     device: str
@@ -35,7 +35,7 @@ class Diagnosis:
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no check failed."""
         return all(verdict.status != "wrong" for verdict in self.verdicts)
 
     def as_dict(self) -> dict[str, object]:
@@ -48,14 +48,14 @@ class Diagnosis:
 
 
 def examine(device: torch.device, *, is_full: bool, progress: Progress) -> Diagnosis:
-    """Look at everything.
+    """Run all checks.
 
     Args:
         device: Where to compute.
         is_full: All sizes on a CPU too.
         progress: Told each verdict as it comes.
     """
-    # Deterministic products on CUDA need it before the first of them.
+    # cuBLAS reads this variable before its first product; deterministic ones need it.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     sizes = SIZES if is_full or device.type != "cpu" else SIZES[:1]
     repeats = 3 if device.type == "cpu" else 9
@@ -89,7 +89,7 @@ def _list_checks(
 
 
 def _survive(name: str, check: Callable[[], Iterable[Verdict]]) -> Iterator[Verdict]:
-    """The verdicts of a check; one that fails is a verdict too, and the others go on."""
+    """The verdicts of a check; if it raises, that is a verdict too, so that the other checks still run."""
     try:
         with memory_errors(name, remedy="close other programs that use the device"):
             yield from check()

@@ -1,4 +1,4 @@
-"""What a user with a question is asked first: versions, processor and GPU."""
+"""Versions, processor and GPU: what a bug report needs first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = ("torch", "triton", "lightning-fabric", "numpy", "pyarrow")
 
 
 def describe_software() -> Verdict:
-    """Versions of this package and of those that compute."""
+    """Versions of this package and of the numerical ones."""
     found: dict[str, float | str] = {"hept": __version__, "python": platform.python_version()}
     found |= {name: _find_version(name) for name in PACKAGES}
     found["torch"] = torch.__version__  # with the build, +cu130 or +cpu
@@ -28,7 +28,7 @@ def describe_software() -> Verdict:
 
 
 def describe_device(device: torch.device) -> Verdict:
-    """Name, memory and abilities of the device and its host processor."""
+    """Name, memory and capabilities of the device and its host processor."""
     found: dict[str, float | str] = {
         "device": str(device),
         "processor": _find_processor(),
@@ -59,7 +59,7 @@ def _find_version(name: str) -> str:
 
 
 def _find_processor() -> str:
-    """The name that Linux tells, or else what Python knows."""
+    """The processor's name from Linux, otherwise from Python."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

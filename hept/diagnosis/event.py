@@ -60,7 +60,7 @@ class Event:
 
 
 def draw_event(n_points: int, *, seed: int = 0) -> Event:
-    """An event of so many points, on the CPU."""
+    """An event of `n_points` points, on the CPU."""
     random = np.random.default_rng(seed)
     particle, eta, phi = _draw_hits(n_points, random)
     features = random.standard_normal((n_points, 15)).astype(np.float32)

@@ -23,9 +23,9 @@ from hept.losses import info_nce
 from hept.metrics import average_precision_at_k
 from hept.model.transformer import HEPT
 
-# Relative errors that rounding of float32 does not reach; products of three TF32 parts are off by 2e-5.
+# Relative errors above rounding in float32; products of three TF32 parts have an error of 2e-5.
 MOST_FORWARD, MOST_BACKWARD = 1e-4, 1e-3
-# Points whose hash falls on another side by rounding attend to others: few, and not wrong.
+# By rounding, a few points get another hash and attend to other points, which is no error.
 MOST_MOVED = 0.02
 # Clouds of the published sizes and one each that is empty, of one point, and smaller than a block.
 CLOUDS = (700, 0, 1, 40, 259)
@@ -152,7 +152,7 @@ def _move_layout(layout: Layout, device: torch.device) -> Layout:
 
 
 def _differentiate(attend: BlockAttention, operands: Operands, layout: Layout) -> list[Tensor]:
-    """Output, and gradients of all that enters, on the host."""
+    """Output, and gradients of all inputs, on the host."""
     inputs = [each.detach().clone().requires_grad_() for each in _tensors(operands)]
     out = attend(Operands(*inputs), layout)
     weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device).view(out.shape)
@@ -161,7 +161,7 @@ def _differentiate(attend: BlockAttention, operands: Operands, layout: Layout) -
 
 
 def _compare(found: Tensor, exact: Tensor) -> float:
-    """Relative error; infinite for what is no number."""
+    """Relative error; infinite if a value is not finite."""
     error = float((found.cpu().double() - exact).norm() / exact.norm())
     return error if math.isfinite(error) else math.inf
 

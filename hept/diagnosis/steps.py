@@ -1,4 +1,4 @@
-"""Training steps on a made-up event: whether they repeat, and what half precision does to the loss."""
+"""Reproducibility of training steps on a generated event, and the effect of half precision on their loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hept.model.transformer import HEPT
 
 N_STEPS = 4
 N_POINTS = 1500
-# The loss in half precision may differ by this part of it.
+# Largest relative difference of the loss in half precision.
 MOST_HALF = 0.02
 
 

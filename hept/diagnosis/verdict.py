@@ -28,17 +28,17 @@ class Verdict:
 
 
 def judge(name: str, is_right: bool, text: str, figures: Mapping[str, float | str] | None = None) -> Verdict:
-    """A verdict on something that was measured."""
+    """A verdict on an error or difference."""
     return Verdict(name, "ok" if is_right else "wrong", text, figures or {})
 
 
 def judge_speed(name: str, is_fast: bool, text: str, figures: Mapping[str, float | str]) -> Verdict:
-    """A verdict on a time or on memory: not as good as promised, on a busy machine, is not wrong."""
+    """A verdict on time or memory; a missed goal is "slow", not wrong, since the machine may be busy."""
     return Verdict(name, "ok" if is_fast else "slow", text, figures)
 
 
 def compare_losses(found: Sequence[float], expected: Sequence[float]) -> float:
-    """The largest relative difference; infinite where there is something that is no number."""
+    """The largest relative difference; infinite if a value is not finite."""
     errors = [abs(a - b) / abs(b) for a, b in zip(found, expected, strict=True)]
     return max(errors) if all(map(math.isfinite, errors)) else math.inf
 

@@ -2,6 +2,6 @@
 
 inference                                   the one pass over a split, which all others share
 evaluator, pair_curve                       figures of merit and curves
-clustering, reconstruction, truth, tuning   tracks from embeddings, and the best way to find them
+reconstruction, scoring, truth, tuning      tracks from embeddings, how good they are, the best way to them
 predictor, cleaner                          answers for every point, for every particle of a raw Delphes file
 """

@@ -1,7 +1,8 @@
 """Clean raw Delphes events: a ROOT file enters, scores, weights and scaled momenta of its particles leave.
 
-Every particle of the source has an entry, in the order of the source: `score` (NaN outside the model's
-acceptance), `weight`, and `px`, `py`, `pz`, `e` of the scaled four-momentum in GeV.
+Every particle of the source has an entry, in the order of the source: `score` of the model (NaN outside its
+acceptance), `weight`, which is the calibrated score for neutral particles in the scope, and `px`, `py`, `pz`,
+`e` of the scaled four-momentum in GeV.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
@@ -45,7 +47,7 @@ def clean(
     out: Path,
     *,
     branches: str = "auto",
-    scored_pt: float = SCORED_PT,
+    scored_pt: float | None = None,
     progress: Progress | None = None,
 ) -> Cleaned:
     """Write a pileup model's weights for every particle of a Delphes file.
@@ -58,7 +60,8 @@ def clean(
         source: Delphes file.
         out: ROOT or Parquet file to write.
         branches: See `hepdata.build_pileup`.
-        scored_pt: GeV; that of the dataset on which the model was trained.
+        scored_pt: GeV; where not given, that of the dataset on which the model was trained, or 0.9 if that is
+            less.
         progress: Listener.
 
     Raises:
@@ -72,6 +75,8 @@ def clean(
             expected="a pileup model for a Delphes file",
             remedy="give another model, or a dataset",
         )
+    if scored_pt is None:
+        scored_pt = min(SCORED_PT, trained.calibration.pt_min)
     config = PileupConfig(branches=branches, cuts=PileupCuts(scored_pt=scored_pt), is_labelled=False)
     events = PileupSource.open([source], config)
     if events.branches.is_labelled:
@@ -100,9 +105,10 @@ def clean(
 def _weigh(trained: TrainedModel, cloud: PointCloud) -> dict[str, NDArray[np.float32]]:
     """Columns of one event, in the order of the source."""
     c = cloud.columns
-    score = trained(cloud).reshape(-1).double().sigmoid().cpu().numpy()
+    logits = trained(cloud).reshape(-1).double().cpu().numpy()
+    score, calibrated = expit(logits), trained.calibration(logits, c["pt"])
     vertex = c["vertex"] > 0 if "vertex" in c else np.ones(len(score), dtype=bool)
-    weight = np.where(c["charge"] != 0, vertex, np.where(c["is_scored"], score, 0.0))
+    weight = np.where(c["charge"] != 0, vertex, np.where(c["is_scored"], calibrated, 0.0))
     values = {
         "score": score,
         "weight": weight,

@@ -29,13 +29,12 @@ from hept.tracks.finder import Clustering
 
 @dataclass(frozen=True)
 class Assessment:
-    """What one pass of a model over a split tells.
+    """Results of one pass of a model over a split.
 
     Attributes:
         metrics: Figures of merit by name.
         tracks: Tracks that were found; None without a clustering.
-        curves: Precision against recall: "model", and "PUPPI" beside pileup mitigation. Where the model
-            classifies, its area is `metrics["auc"]`.
+        curves: Precision against recall of the "model". Where it classifies, the area is `metrics["auc"]`.
         events: The first clouds with their outputs, on the host.
         cleaning: Jets, missing pT and particles of pileup mitigation; None for other tasks.
     """
@@ -100,7 +99,7 @@ def assess(
     n_events: int = 0,
     only_metric: bool = False,
 ) -> Assessment:
-    """Everything that is asked of a model's answers, in one pass over them.
+    """Metrics, tracks and curves of a model's outputs, in one pass over them.
 
     Args:
         trained: The model.
@@ -113,6 +112,8 @@ def assess(
     """
     target = find_target(dataset)
     scores = SplitScores(make_objective(target, trained.config.loss, only_metric=only_metric))
+    if isinstance(scores.scores, ClassificationScores):
+        scores.scores.calibration = trained.calibration
     tracks = TrackFinder(target, clustering) if trained.is_embedding and clustering else None
     pairs = PairCurve(target, n_clouds_in_curve) if trained.is_embedding and n_clouds_in_curve else None
     events = _FirstEvents(n_events)
@@ -137,11 +138,15 @@ def score_split(
     device: torch.device | None = None,
     progress: Progress | None = None,
 ) -> dict[str, float]:
-    """Loss and metrics over a loader's clouds, in evaluation mode; see `run_network`."""
+    """Loss and metrics over a loader's clouds, in evaluation mode; see `run_network`.
+
+    Where the model classifies, also the map from its logits to calibrated probabilities.
+    """
     scores = SplitScores(objective)
     answers = run_network(network, loader, precision=precision, device=device, progress=progress)
     take_in(answers, [scores])
-    return scores.result()
+    calibration = scores.scores.calibrate() if isinstance(scores.scores, ClassificationScores) else {}
+    return scores.result() | calibration
 
 
 @dataclass
@@ -184,10 +189,7 @@ def _list_curves(scores: Scores) -> dict[str, Classification]:
     """The curves behind the areas among the figures of merit."""
     if not isinstance(scores, ClassificationScores):
         return {}
-    curves = {"model": scores.pooled()}
-    if (cleaning := _find_cleaning(scores)) is not None:
-        curves["PUPPI"] = cleaning.baseline()
-    return curves
+    return {"model": scores.pooled()}
 
 
 def _find_cleaning(scores: Scores) -> Cleaning | None:

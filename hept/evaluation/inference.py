@@ -28,14 +28,14 @@ Answer = tuple[Tensor, Batch]
 
 
 class Account(Protocol):
-    """Something that is read off the outputs of a split, one batch after the other."""
+    """A result that is accumulated over the outputs of a split, batch by batch."""
 
     def add(self, out: Tensor, batch: Batch) -> None:
         """Take in one batch."""
 
 
 def take_in(answers: Iterable[Answer], accounts: Sequence[Account]) -> None:
-    """Show every answer to every account."""
+    """Add every batch of outputs to every account."""
     for out, batch in answers:
         for account in accounts:
             account.add(out, batch)

@@ -1,4 +1,4 @@
-"""What a dataset's columns say of the particles that are to be found.
+"""True particles: columns of a dataset enter, labels and properties of particles leave.
 
 Axes: N hits.
 """

@@ -1,4 +1,4 @@
-"""How a model's embeddings become tracks best: tried out on the validation split.
+"""Choose the way in which a model's embeddings become tracks best, on the validation split.
 
 The criterion is efficiency times purity: the part of particles above 0.9 GeV that are found (double
 majority), times the part of all tracks that match a particle.

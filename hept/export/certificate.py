@@ -24,10 +24,10 @@ from hept.model.trained import TrainedModel
 TOLERANCE = 1e-3
 SINGLE_CLOUDS = (1, 23, 64, 65, 333, 6_000, 60_000)
 RAGGED_CLOUDS = ((5, 0, 100, 1, 64), (0, 333, 2, 0), (3_000, 0, 2_999, 1))
-# Where runtimes round a hash differently, two points may change blocks, and the whole of a small cloud with
-# them. Small clouds are drawn this often, until there are so many points, so that one such swap is below 1 %.
+# Where runtimes round a hash differently, two points may change blocks, and with them all points of a small
+# cloud. Small clouds are drawn up to this often, until they have enough points for a swap to be below 1 %.
 MOST_DRAWS, ENOUGH_POINTS = 16, 6_000
-# What a quick certificate leaves out, in points.
+# Sizes in points that a quick certificate leaves out.
 LEFT_OUT_IF_QUICK = 60_000
 
 Outputs = NDArray[np.float32]
@@ -169,7 +169,7 @@ def _name_inputs(sample: Sample, inputs: InputKind) -> dict[str, NDArray[np.gene
 
 
 def _run_torch(trained: TrainedModel, sample: Sample) -> Outputs:
-    """What the model gives where it is used with this package, by its fastest kernels."""
+    """Outputs of the model in this package, with its fastest kernels."""
     tensors = (torch.from_numpy(each) for each in (sample.features, sample.coords, sample.offsets))
     with torch.no_grad():
         out = trained.network(*tensors).float()

@@ -133,7 +133,7 @@ def write_export(
 
 
 def _find_clustering(trained: TrainedModel) -> Clustering | None:
-    """How the model's run makes tracks of embeddings, where that was tuned."""
+    """Clustering of the model's run, if it was tuned."""
     from hept.evaluation.tuning import load_clustering
 
     path = Path(trained.source)
@@ -141,7 +141,7 @@ def _find_clustering(trained: TrainedModel) -> Clustering | None:
 
 
 def _check(model: ModelLike, out: Path, inputs: str, *, aot: bool) -> None:
-    """See that the arguments can be used; torch is not imported."""
+    """Check the arguments without importing torch."""
     if isinstance(model, str | os.PathLike):
         find_weights(os.fspath(model))
     if inputs not in ("raw", "prepared"):
@@ -178,7 +178,7 @@ def _check(model: ModelLike, out: Path, inputs: str, *, aot: bool) -> None:
 
 
 def check_onnx_installed() -> None:
-    """See that the packages of the extra `onnx` are there.
+    """Check that the packages of the extra `onnx` are installed.
 
     Raises:
         InputError: One is missing, or torch is too old for them.

@@ -69,7 +69,10 @@ def find_groups(embedding: Any, eps: float, min_points: int) -> Any:
 
 def main(model: str, points: str, eps: str | None = None) -> None:
     """Print a track or a score for every point."""
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    # Versions such as 1.23 replace a product in double precision by an operator that they do not have.
+    session = onnxruntime.InferenceSession(
+        model, providers=["CPUExecutionProvider"], disabled_optimizers=["MatmulTransposeFusion"]
+    )
     # Written by `hept-train export`: inputs with their units, clustering, certificate, versions.
     described = session.get_modelmeta().custom_metadata_map
     (out,) = session.run(None, read_columns(points, session))

@@ -85,7 +85,7 @@ def _rename(model: Any, inputs: list[str], outputs: list[str]) -> None:
     new |= dict(zip((value.name for value in model.graph.output), outputs, strict=True))
     taken = set(new.values())
     names = {name for node in model.graph.node for name in (*node.input, *node.output)}
-    # An inner value that happens to be called like an input gets out of its way.
+    # Rename inner values that have the name of an input.
     new = {name: f"{name}_inner" for name in (names & taken) - set(new)} | new
     for value in (*model.graph.input, *model.graph.output, *model.graph.initializer):
         value.name = new.get(value.name, value.name)

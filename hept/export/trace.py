@@ -30,7 +30,7 @@ TRACED_CLOUDS = (30, 43, 21)
 
 
 def check_kind(kind: str, where: object) -> None:
-    """See that a kind of model can be exported, before anything is computed.
+    """Check that a kind of model can be exported, before anything is computed.
 
     Raises:
         InputError: It cannot.
@@ -55,7 +55,7 @@ def trace(trained: TrainedModel, inputs: InputKind) -> tuple[ModelGraph, Exporte
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return graph, torch.export.export(graph, (tensors, offsets), dynamic_shapes=shapes, strict=False)
-    except Exception as error:  # Tracing raises whatever the traced code does.
+    except Exception as error:  # Tracing can raise any exception of the traced code.
         reason = f"tracing failed with {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise _cannot(trained.config.model.kind, trained.source, reason) from error
 

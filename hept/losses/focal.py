@@ -44,5 +44,5 @@ def focal_loss(
     if is_counted is None:
         is_counted = torch.ones_like(is_positive, dtype=torch.bool)
     count = is_counted.sum() if normaliser is None else torch.as_tensor(normaliser, device=logits.device)
-    # No point to classify: a zero that still has a gradient, so that a training step goes on.
+    # No point to classify: a zero with a gradient, so that the training step still works.
     return torch.where(is_counted.reshape(-1), losses, 0.0).sum() / count.clamp(min=1)

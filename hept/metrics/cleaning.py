@@ -11,6 +11,7 @@ The truth is the leading collision alone, within |η| < 5. Its particles are sca
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,7 @@ class Cleaning:
     particles: list[dict[str, NDArray[Any]]] = field(default_factory=list)
     n_collisions: list[float] = field(default_factory=list)
     has_jets: bool = True
+    weights: tuple[str, ...] = WEIGHTS
 
     def add(self, columns: dict[str, NDArray[Any]], probability: NDArray[np.floating]) -> None:
         """Take in one event.
@@ -60,14 +62,14 @@ class Cleaning:
             probability: (N,) the model's weight.
         """
         c = {name: values[np.abs(columns["eta"]) < MAX_ETA] for name, values in columns.items()}
-        weights = weigh_all(c, probability[np.abs(columns["eta"]) < MAX_ETA])
+        weights = weigh_all(c, probability[np.abs(columns["eta"]) < MAX_ETA], self.weights)
         is_leading, is_scored = c["is_leading"].astype(bool), c["is_scored"].astype(bool)
         n_collisions = count_collisions(c["eta"], c["charge"], is_leading)
         self.n_collisions.append(n_collisions)
         kept: dict[str, NDArray[Any]] = {
             name: c[name][is_scored] for name in ("pt", "eta", "pid_class") if name in c
         }
-        kept |= {"model": weights["model"][is_scored], "puppi": weights["puppi"][is_scored]}
+        kept |= {name: weight[is_scored] for name, weight in weights.items()}
         self.particles.append(kept | {"is_leading": is_leading[is_scored]})
         truth = find_fraction(c)
         self.true_met.append(missing_pt(c["px"], c["py"], truth))
@@ -81,12 +83,12 @@ class Cleaning:
                     self.jets[name, radius].add(true, found, n_collisions)
 
     def pooled(self, name: str) -> NDArray[Any]:
-        """A column of the scored particles of all events: pt, eta, pid_class, model, puppi or is_leading."""
+        """A column of the scored particles of all events: pt, eta, pid_class, is_leading, or a weight."""
         return np.concatenate([event[name] for event in self.particles])
 
-    def baseline(self) -> Classification:
-        """Curves and areas of PUPPI's weight over the scored particles of all events."""
-        return classify(self.pooled("puppi"), self.pooled("is_leading"), threshold=0.5)
+    def classify(self, name: str) -> Classification:
+        """Curves and areas of a weight over the scored particles of all events within |η| < 5."""
+        return classify(self.pooled(name), self.pooled("is_leading"), threshold=0.5)
 
     def calibration(self, name: str = "model") -> Calibration:
         """How far the weight of the scored particles is a probability."""
@@ -99,18 +101,16 @@ class Cleaning:
 
     def result(self) -> dict[str, float]:
         """Figures by name and weight; missing pT in GeV, jets relative, masses in GeV."""
-        pooled = self.baseline()
-        numbers = {
-            "auc_puppi": pooled.auc,
-            "roc_auc_puppi": pooled.roc_auc,
-            "calibration_error_model": self.calibration().error,
-            "calibration_error_puppi": self.calibration("puppi").error,
-        }
-        for name in WEIGHTS:
+        numbers: dict[str, float] = {}
+        for name in self.weights:
+            curves = self.classify(name)
+            numbers[f"auc_{name}"], numbers[f"roc_auc_{name}"] = curves.auc, curves.roc_auc
+            numbers[f"calibration_error_{name}"] = self.calibration(name).error
+        for name in self.weights:
             numbers |= {f"met_{figure}_{name}": value for figure, value in self.missing_pt(name).items()}
         for radius in PT_MIN if self.has_jets else ():
             prefix = "jet" if radius == 0.4 else f"jet{round(10 * radius)}"
-            for name in WEIGHTS:
+            for name in self.weights:
                 figures = self.jets[name, radius].result()
                 numbers |= {f"{prefix}_{figure}_{name}": figures[figure] for figure in _JET_FIGURES}
             numbers[f"n_{prefix}s"] = figures["n_true"]
@@ -134,20 +134,20 @@ def find_fraction(columns: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
 
 
 def weigh_all(
-    columns: dict[str, NDArray[Any]], probability: NDArray[np.floating]
+    columns: dict[str, NDArray[Any]], probability: NDArray[np.floating], names: Sequence[str] = WEIGHTS
 ) -> dict[str, NDArray[np.float64]]:
-    """(N,) each of `WEIGHTS` for one event."""
+    """(N,) each of the weights for one event."""
     c = columns
     is_charged, is_leading, is_scored = c["charge"] != 0, c["is_leading"].astype(bool), c["is_scored"]
     vertex = (is_charged & is_leading).astype(np.float64)
-    puppi = weigh_puppi(c["eta"], c["phi"], c["pt"], c["charge"], is_leading)
-    return {
-        "truth": np.where(is_charged, vertex, np.where(is_scored, find_fraction(c), 0.0)),
-        "model": np.where(is_charged, vertex, np.where(is_scored, probability, 0.0)),
-        "puppi": puppi,
-        "chs": np.where(is_charged, vertex, 1.0),
-        "none": np.ones(len(is_charged)),
+    rules: dict[str, Callable[[], NDArray[np.float64]]] = {
+        "truth": lambda: np.where(is_charged, vertex, np.where(is_scored, find_fraction(c), 0.0)),
+        "model": lambda: np.where(is_charged, vertex, np.where(is_scored, probability, 0.0)),
+        "puppi": lambda: weigh_puppi(c["eta"], c["phi"], c["pt"], c["charge"], is_leading),
+        "chs": lambda: np.where(is_charged, vertex, 1.0),
+        "none": lambda: np.ones(len(is_charged)),
     }
+    return {name: rules[name]() for name in names}
 
 
 def tabulate_weights(numbers: dict[str, float]) -> list[tuple[str, *tuple[float, ...]]]:

@@ -111,18 +111,23 @@ def _describe(
     n_true, n_matched, n_found = len(true["pt"]), len(response), len(found["pt"])
     median = float(np.median(response)) if n_matched else float("nan")
     mass_error = true["mass_error"][np.isfinite(true["mass_error"])]
+    constituents = true["constituents"][np.isfinite(true["constituents"])]
+    width = resolution(response) / median
+    # Statistical errors of n entries of a normal distribution: of a width σ/√(2n), of a median 1.25 σ/√n.
+    of_width, of_median = 1 / np.sqrt(2 * max(n_matched, 1)), 1.25 / np.sqrt(max(n_matched, 1))
     return {
         "response": median,
-        "resolution": resolution(response) / median if n_matched else float("nan"),
-        # Of a width from n entries of a normal distribution, relative: 1/√(2n).
-        "resolution_error": resolution(response) / median / np.sqrt(2 * n_matched)
-        if n_matched
-        else float("nan"),
+        "response_error": of_median * resolution(response),
+        "resolution": width,
+        "resolution_error": of_width * width,
         "efficiency": n_matched / n_true if n_true else float("nan"),
         "fake_rate": float(found["is_fake"].mean()) if n_found else float("nan"),
         "mass_bias": float(np.median(mass_error)) if n_matched else float("nan"),
+        "mass_bias_error": of_median * resolution(mass_error),
         "mass_resolution": resolution(mass_error),
-        "constituents": float(np.nanmedian(true["constituents"])) if n_matched else float("nan"),
+        "mass_resolution_error": of_width * resolution(mass_error),
+        "constituents": float(np.median(constituents)) if n_matched else float("nan"),
+        "constituents_error": of_median * resolution(constituents),
         "n_true": float(n_true),
         "n_found": float(n_found),
     }

@@ -35,9 +35,9 @@ def describe_missing_pt(true: NDArray[np.floating], found: NDArray[np.floating])
     """Figures of the missing pT of E events, (E, 2) each in GeV.
 
     Returns:
-        `resolution` of a component (both pooled); `parallel` and `perpendicular`, the resolution along and
-        across the true missing pT; `scale`, the median of the found part along the true one divided by it;
-        `tail`, the part of events whose error is longer than 30 GeV.
+        `resolution` of a component (both pooled) with its statistical error; `parallel` and `perpendicular`,
+        the resolution along and across the true missing pT; `scale`, the median of the found part along the
+        true one divided by it, and its error; `tail`, the part of events whose error is longer than 30 GeV.
     """
     error = np.asarray(found, dtype=np.float64) - true
     length = np.hypot(true[:, 0], true[:, 1])
@@ -45,11 +45,16 @@ def describe_missing_pt(true: NDArray[np.floating], found: NDArray[np.floating])
     axis = true[known] / length[known, None]
     parallel = np.sum(error[known] * axis, axis=1)
     perpendicular = error[known, 0] * -axis[:, 1] + error[known, 1] * axis[:, 0]
+    scale = 1 + parallel / length[known]
     n = len(error)
     return {
         "resolution": resolution(error),
+        # Of a width σ from 2n numbers: σ/√(4n).
+        "resolution_error": resolution(error) / np.sqrt(4 * max(n, 1)),
         "parallel": resolution(parallel),
         "perpendicular": resolution(perpendicular),
-        "scale": float(np.median(1 + parallel / length[known])) if known.any() else float("nan"),
+        "scale": float(np.median(scale)) if known.any() else float("nan"),
+        # Of a median: 1.25 σ/√n.
+        "scale_error": 1.25 * resolution(scale) / np.sqrt(max(len(scale), 1)),
         "tail": float(np.mean(np.hypot(error[:, 0], error[:, 1]) > TAIL)) if n else float("nan"),
     }

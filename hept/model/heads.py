@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import cast
+from typing import Literal, cast
 
+import torch
 from torch import Tensor, nn
 
 from hept.devices.precision import full_precision
@@ -64,3 +65,26 @@ class ClassificationHead(nn.Module):
         embedded = self.embed(x)
         with full_precision(x.device):
             return self.out(embedded)  # type: ignore[no-any-return]
+
+
+def make_head(
+    kind: Literal["embedding", "classification"],
+    in_dim: int,
+    out_dim: int,
+    *,
+    embedding_dim: int,
+    dropout: float,
+    width: int = 256,
+) -> nn.Module:
+    """The head of this kind; only a classification head has an `embedding_dim` of its own."""
+    if kind == "embedding":
+        return EmbeddingHead(in_dim, out_dim, dropout=dropout, width=width)
+    return ClassificationHead(in_dim, embedding_dim, out_dim, dropout=dropout, width=width)
+
+
+def embed_class(features: Tensor, column: int, embedding: nn.Embedding | None) -> Tensor:
+    """(N, F) features with the class in `column` replaced by its embedding, behind the others."""
+    if embedding is None:
+        return features
+    before, at, after = features.tensor_split([column, column + 1], 1)
+    return torch.cat([before, after, embedding(at.squeeze(1).long())], -1)

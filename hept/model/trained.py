@@ -16,6 +16,7 @@ from hepdata.loader.split import Split
 from hepdata.schema import ModelInput
 from hept.devices.choice import Precision, choose_device
 from hept.devices.precision import mixed_precision
+from hept.metrics.calibration import UNCHANGED, ScoreMap
 from hept.model.build import build_network
 from hept.model.dataset_checks import check_fit
 from hept.model.inputs import prepare_batch
@@ -27,7 +28,8 @@ from hept.settings.fields import TrainConfig
 class TrainedModel:
     """A network ready for use, with the task, objective and inputs it was made for: `model(cloud)`.
 
-    It computes where it is, on the CPU when it is loaded: `model.on("cuda")` is the same model on a GPU.
+    `calibration` makes probabilities of logits; it was fitted on the validation split. The model computes
+    where it is, on the CPU when it is loaded: `model.on("cuda")` is the same model on a GPU.
     """
 
     network: nn.Module
@@ -38,6 +40,7 @@ class TrainedModel:
     config: TrainConfig
     source: str
     precision: Precision = "32-true"
+    calibration: ScoreMap = UNCHANGED
 
     @property
     def is_embedding(self) -> bool:
@@ -115,4 +118,5 @@ def forget_training(trained: TrainedModel, *, seed: int) -> TrainedModel:
             trained.config.model, trained.features, trained.coords, is_embedding=trained.is_embedding
         )
     network = network.to(*find_device(trained.network)).eval()
-    return replace(trained, network=network, source=f"{trained.source} before training")
+    source = f"{trained.source} before training"
+    return replace(trained, network=network, source=source, calibration=UNCHANGED)

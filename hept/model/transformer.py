@@ -18,7 +18,7 @@ from hept.attention.clouds import Clouds
 from hept.attention.definition import Geometry, HEPTAttention, Kernel
 from hept.attention.kernels import Backend
 from hept.devices.precision import full_precision
-from hept.model.heads import ClassificationHead, EmbeddingHead
+from hept.model.heads import embed_class, make_head
 
 # Makes the attention of a block: a module that maps (x (N, hidden), coords (N, D), clouds) to (N, hidden).
 AttentionFactory = Callable[[int, int], nn.Module]
@@ -136,10 +136,8 @@ class HEPT(nn.Module):
             for _ in range(n_layers)
         )
         joined = hidden_dim * (n_layers + 1)
-        self.head: nn.Module = (
-            EmbeddingHead(joined, out_dim, dropout=dropout, width=head_width)
-            if head == "embedding"
-            else ClassificationHead(joined, hidden_dim // 2, out_dim, dropout=dropout, width=head_width)
+        self.head = make_head(
+            head, joined, out_dim, embedding_dim=hidden_dim // 2, dropout=dropout, width=head_width
         )
 
     def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:
@@ -159,7 +157,7 @@ class HEPT(nn.Module):
         self._check_shapes(features, coords)
         clouds = Clouds.from_offsets(offsets, features.shape[0])
         with full_precision(features.device):
-            x = self.encoder(self._embed_class(features))
+            x = self.encoder(embed_class(features, self.class_feature, self.class_embedding))
             if self.encode_place is not None:
                 x = x + self.encode_place(coords)
         layers, geometry = [x], self._measure(coords, clouds)
@@ -187,13 +185,6 @@ class HEPT(nn.Module):
             raise ValueError(
                 f"coords: got {coords.shape[0]} rows, need as many as features: {features.shape[0]}"
             )
-
-    def _embed_class(self, features: Tensor) -> Tensor:
-        if self.class_embedding is None:
-            return features
-        column = self.class_feature
-        before, at, after = features.tensor_split([column, column + 1], 1)
-        return torch.cat([before, after, self.class_embedding(at.squeeze(1).long())], -1)
 
 
 def _make_perceptron(in_dim: int, width: int, out_dim: int) -> nn.Sequential:

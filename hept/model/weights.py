@@ -24,6 +24,7 @@ from hept.model.hub import PACKAGED
 from hept.model.old_weights import is_old, renew_header
 from hept.model.published_weights import load_published
 from hept.model.trained import ModelLike, TrainedModel
+from hept.objectives.classification import read_score_map
 from hept.objectives.objective import find_objective
 from hept.runs.folder import BEST, LAST, find_weights
 from hept.settings.config import check_config
@@ -128,7 +129,14 @@ def load_model(source: ModelLike) -> TrainedModel:
             remedy=_name_next_good(path),
         ) from error
     return TrainedModel(
-        network.eval(), config.task, card.objective, card.features, card.coords, config, str(path)
+        network.eval(),
+        config.task,
+        card.objective,
+        card.features,
+        card.coords,
+        config,
+        str(path),
+        calibration=read_score_map(card.metrics),
     )
 
 

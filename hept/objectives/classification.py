@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import ClassVar
 
 import numpy as np
@@ -17,8 +18,12 @@ from hepdata.schema import Target
 from hept.losses import focal_loss
 from hept.losses.missing_pt import missing_pt_loss
 from hept.metrics import Classification, classify
+from hept.metrics.calibration import UNCHANGED, ScoreMap, calibrate_curve, fit_score_map
 from hept.metrics.figures import Figure, make_figures
 from hept.settings.fields import LossConfig
+
+# Before the names of a map's parameters among metrics.
+_MAP = "calibration_"
 
 
 @dataclass(frozen=True)
@@ -97,8 +102,7 @@ class ClassificationObjective:
         return (each * is_scored).sum() / n_counted
 
     def _fraction(self, batch: Batch, dtype: torch.dtype) -> Tensor:
-        name = "hard_fraction" if "hard_fraction" in batch.columns else self.target.label
-        return batch.columns[name].to(dtype)
+        return find_fraction(batch, self.target).to(dtype)
 
     def scores(self) -> ClassificationScores:
         """Areas and F1."""
@@ -108,23 +112,47 @@ class ClassificationObjective:
 
 @dataclass
 class ClassificationScores:
-    """Figures pooled over all scored points, and as means over clouds."""
+    """Figures pooled over all scored points, and as means over clouds.
+
+    Attributes:
+        target: Columns of the truth.
+        figures: Further figures of merit; they take calibrated probabilities.
+        calibration: From logits to probabilities.
+        logits: Of the scored points of each cloud.
+        labels: Of the same points.
+    """
 
     target: Target
     figures: list[Figure] = field(default_factory=list)
+    calibration: ScoreMap = UNCHANGED
     logits: list[NDArray[np.float64]] = field(default_factory=list)
     labels: list[NDArray[np.bool_]] = field(default_factory=list)
+    _fractions: list[NDArray[np.float32]] = field(default_factory=list)
+    _pts: list[NDArray[np.float32]] = field(default_factory=list)
 
     def add(self, out: Tensor, batch: Batch) -> None:
         """Add the clouds of a batch."""
         is_scored, label = select_scored(batch, self.target), batch.columns[self.target.label] != 0
+        fraction, pt = find_fraction(batch, self.target), batch.columns.get(self.target.pt or "")
         for begin, end in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True):
             scored = is_scored[begin:end]
             self.logits.append(out[begin:end][scored].reshape(-1).double().cpu().numpy())
             self.labels.append(label[begin:end][scored].cpu().numpy())
-            for figure in self.figures:
+            self._fractions.append(fraction[begin:end][scored].float().cpu().numpy())
+            if pt is not None:
+                self._pts.append(pt[begin:end][scored].float().cpu().numpy())
+            if self.figures:
                 columns = {name: values[begin:end].cpu().numpy() for name, values in batch.columns.items()}
-                figure.add(columns, out[begin:end].reshape(-1).double().sigmoid().cpu().numpy())
+                logits = out[begin:end].reshape(-1).double().cpu().numpy()
+                probability = self.calibration(logits, columns.get(self.target.pt or ""))
+            for figure in self.figures:
+                figure.add(columns, probability)
+
+    def calibrate(self) -> dict[str, float]:
+        """Fit the map of logits to probabilities; as metrics, since weights keep those of a validation."""
+        pts = np.concatenate(self._pts) if self._pts else None
+        found = fit_score_map(np.concatenate(self.logits), np.concatenate(self._fractions), pts)
+        return {f"{_MAP}{name}": value for name, value in asdict(found).items() if np.isfinite(value)}
 
     def pooled(self) -> Classification:
         """Curves and areas over the points of all clouds."""
@@ -141,10 +169,27 @@ class ClassificationScores:
             "auc_per_cloud": _mean([cloud.auc for cloud in by_cloud]),
             "roc_auc_per_cloud": _mean([cloud.roc_auc for cloud in by_cloud]),
             "f1_per_cloud": _mean([cloud.f1 for cloud in by_cloud]),
+            "calibration_error": self._calibration_error(),
         }
         for figure in self.figures:
             found |= figure.result()
         return found
+
+    def _calibration_error(self) -> float:
+        pts = np.concatenate(self._pts) if self._pts else None
+        probability = self.calibration(np.concatenate(self.logits), pts)
+        return calibrate_curve(probability, np.concatenate(self.labels)).error
+
+
+def read_score_map(metrics: Mapping[str, float]) -> ScoreMap:
+    """The map among the metrics of a validation; one that changes nothing where there is none."""
+    names = [entry.name for entry in fields(ScoreMap)]
+    return ScoreMap(**{name: float(metrics[_MAP + name]) for name in names if _MAP + name in metrics})
+
+
+def find_fraction(batch: Batch, target: Target) -> Tensor:
+    """(N,) part of the energy that is from the leading collision; the label where it is not stored."""
+    return batch.columns["hard_fraction" if "hard_fraction" in batch.columns else target.label]
 
 
 def find_column(batch: Batch, name: str, setting: str) -> Tensor:

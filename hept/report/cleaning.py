@@ -1,4 +1,4 @@
-"""The report's section on pileup mitigation: jets, missing pT and scores by weight."""
+"""The report's section on pileup mitigation: jets and missing pT by weight, then particles."""
 
 from __future__ import annotations
 
@@ -9,18 +9,37 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure
-from hepdata.schema import PARTICLE_CLASSES
+from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_grid
 from hept.metrics.binned_rate import BinnedRate
-from hept.metrics.classification import classify
-from hept.metrics.cleaning import WEIGHTS, Cleaning, tabulate_weights
+from hept.metrics.cleaning import Cleaning, tabulate_weights
+from hept.metrics.jets import PT_MIN
 from hept.report.definitions import explain
 from hept.report.page import Page
+from hept.report.particles import add_particles
 
-_COLORS = dict(zip(WEIGHTS, (INK, SIGNAL, ACCENT, REFERENCE, "#b8860b"), strict=True))
-_PT_EDGES = np.array([20.0, 30, 45, 70, 110, 200])
-_ETA_EDGES = np.array([-5.0, -2.5, -1.25, 0, 1.25, 2.5, 5])
-_PARTICLE_PT = np.array([0.0, 0.5, 0.9, 1.5, 2.5, 5, 1e4])
+COLORS = {"truth": INK, "model": SIGNAL, "puppi": ACCENT, "chs": REFERENCE, "none": "#b8860b"}
+_AXES = {
+    "pt": ("pT [GeV]", np.array([20.0, 30, 45, 70, 110, 200])),
+    "eta": ("η", np.array([-5.0, -2.5, -1.25, 0, 1.25, 2.5, 5])),
+}
+_JET_FIGURES = {
+    "response": "response",
+    "resolution": "resolution",
+    "efficiency": "efficiency",
+    "fake_rate": "fake rate",
+    "mass_bias": "mass − true [GeV]",
+    "mass_resolution": "mass resolution [GeV]",
+    "constituents": "constituents / true",
+}
+_EVENTS_PER_BIN = 20
+# What these weights reach is shown in full; the others may lie beyond the axes.
+_SHOWN = ("truth", "model", "puppi")
+_MET_FIGURES = {
+    "parallel": "along [GeV]",
+    "perpendicular": "across [GeV]",
+    "scale": "scale",
+    "tail": "wrong by > 30 GeV",
+}
 
 
 def add_cleaning(page: Page, cleaning: Cleaning) -> None:
@@ -33,125 +52,119 @@ def add_cleaning(page: Page, cleaning: Cleaning) -> None:
         "(chs), and 1 (none).",
     )
     rows = [(*row, explain(row[0])) for row in tabulate_weights(cleaning.result())]
-    page.add_table(("", *WEIGHTS, "definition"), rows)
-    if cleaning.has_jets and n:
-        for figure in ("response", "resolution", "efficiency", "fake_rate"):
-            page.add_figure(
-                _draw_jets(cleaning, figure),
-                f"Jets (R = 0.4): {figure.replace('_', ' ')} against the jet's pT and η and the number of "
-                "collisions, with errors of one standard deviation; numbers are the jets of each bin.",
-            )
-    if n:
-        page.add_table(
-            ("collisions", "events", "weight", "missing-pT resolution", "scale"), _tabulate_met(cleaning)
-        )
+    page.add_table(("", *cleaning.weights, "definition"), rows)
+    if not n:
+        return
+    for radius in PT_MIN if cleaning.has_jets else ():
         page.add_figure(
-            _draw_scores(cleaning), "Weights of scored particles by truth, and observed rate against weight."
+            _draw_jets(cleaning, radius),
+            f"Jets with R = {radius} and pT above {PT_MIN[radius]:g} GeV against pT and η of the jet and the "
+            "number of collisions; bars are one standard deviation, below are the jets of each bin. "
+            "Of chs and none, some lie beyond the axes.",
         )
-        page.add_table(
-            ("scored particles", "points", "leading", "average precision, model", "PUPPI"), _rows(cleaning)
-        )
+    page.add_figure(
+        _draw_missing_pt(cleaning),
+        "Missing pT against the number of collisions: resolution along and across the true one, scale, and "
+        "part of the events with an error above 30 GeV; bars are one standard deviation.",
+    )
+    add_particles(page, cleaning)
 
 
 def _collision_edges(cleaning: Cleaning) -> NDArray[np.float64]:
-    """Thirds of the events by their number of collisions."""
-    edges = np.unique(np.quantile(cleaning.n_collisions, [0, 1 / 3, 2 / 3, 1]))
+    """Up to four bins of as many events each, and of at least 20."""
+    n_bins = min(max(len(cleaning.n_collisions) // _EVENTS_PER_BIN, 1), 4)
+    edges = np.unique(np.quantile(cleaning.n_collisions, np.linspace(0, 1, n_bins + 1)))
     edges[-1] += 1e-6
     return edges if len(edges) > 1 else np.array([edges[0] - 1, edges[0] + 1])
 
 
-def _draw_jets(cleaning: Cleaning, figure: str) -> Figure:
-    drawing, panels = new_figure(3)
-    axes = (("pt", _PT_EDGES), ("eta", _ETA_EDGES), ("n_collisions", _collision_edges(cleaning)))
-    for panel, (variable, edges) in zip(panels, axes, strict=True):
-        for name in WEIGHTS:
-            _draw_line(panel, cleaning, name, variable, edges, figure)
-        panel.set_xlabel({"pt": "pT [GeV]", "eta": "η", "n_collisions": "collisions"}[variable])
-    panels[0].set_ylabel(figure.replace("_", " "))
-    panels[0].legend(frameon=False, fontsize=8)
+def _draw_jets(cleaning: Cleaning, radius: float) -> Figure:
+    drawing, panels = new_grid(3 * (len(_JET_FIGURES) + 1), n_columns=3, panel_size=(3.6, 2.2))
+    axes = _AXES | {"n_collisions": ("collisions", _collision_edges(cleaning))}
+    for column, (variable, (label, edges)) in enumerate(axes.items()):
+        below = panels[column::3]
+        for place, name in enumerate(cleaning.weights):
+            bins = cleaning.jets[name, radius].against(variable, edges)
+            at = _place(edges, place, len(cleaning.weights))
+            for panel, figure in zip(below, _JET_FIGURES, strict=False):
+                value, error = _with_error(bins, figure)
+                _draw_points(panel, at, value, error, name)
+                if name == _SHOWN[-1]:
+                    _fix_view(panel)
+            below[-1].stairs([one["n_found"] for one in bins], edges, color=COLORS[name], linewidth=1)
+        below[-1].stairs([one["n_true"] for one in bins], edges, color=INK, linestyle=":", label="true")
+        below[-1].set_yscale("symlog", linthresh=1)
+        below[-1].set_xlabel(label)
+        if column == 0:
+            for panel, text in zip(below, (*_JET_FIGURES.values(), "jets"), strict=True):
+                panel.set_ylabel(text, fontsize=8)
+            below[0].legend(frameon=False, fontsize=7)
+            below[-1].legend(frameon=False, fontsize=7)
     return drawing
 
 
-def _draw_line(
-    panel: Axes, cleaning: Cleaning, name: str, variable: str, edges: NDArray[np.floating], figure: str
-) -> None:
-    bins = cleaning.jets[name, 0.4].against(variable, edges)
+def _fix_view(panel: Axes) -> None:
+    """Keep the view of what is drawn so far, with room above for some of the rest."""
+    low, high = panel.get_ylim()
+    panel.set_ylim(low, high + 0.5 * (high - low))
+
+
+def _with_error(bins: list[dict[str, float]], figure: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A figure of jets in bins, and the lengths of its bars down and up."""
     value = np.array([one[figure] for one in bins])
-    counted = "n_found" if figure == "fake_rate" else "n_true"
-    n = np.array([one[counted] for one in bins]).astype(np.int64)
-    error = np.zeros((2, len(bins)))
-    if figure in ("efficiency", "fake_rate"):
-        low, high = BinnedRate(np.round(np.nan_to_num(value) * n).astype(np.int64), n).interval()
-        error = np.nan_to_num(np.stack([value - low, high - value])).clip(min=0)
-    elif figure == "resolution":
-        error[:] = [one["resolution_error"] for one in bins]
-    else:
-        # Of a median: 1.25 σ/√n.
-        error[:] = [
-            1.25 * one["resolution"] * one["response"] / np.sqrt(max(one["n_true"] * one["efficiency"], 1))
-            for one in bins
-        ]
-    centre = (edges[:-1] + edges[1:]) / 2
-    panel.errorbar(centre, value, error, fmt="o-", markersize=3, capsize=2, color=_COLORS[name], label=name)
-    if name == "model":
-        for x, y, count in zip(centre, value, n.tolist(), strict=True):
-            if np.isfinite(y):
-                panel.annotate(f"{count}", (x, y), fontsize=7, xytext=(2, 4), textcoords="offset points")
+    if f"{figure}_error" in bins[0]:
+        return value, np.tile([one[f"{figure}_error"] for one in bins], (2, 1))
+    n = np.array([one["n_found" if figure == "fake_rate" else "n_true"] for one in bins]).astype(np.int64)
+    return value, _bars(np.round(np.nan_to_num(value) * n).astype(np.int64), n)
 
 
-def _tabulate_met(cleaning: Cleaning) -> list[tuple[object, ...]]:
-    edges, n = _collision_edges(cleaning), np.array(cleaning.n_collisions)
-    rows: list[tuple[object, ...]] = []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):  # noqa: RUF007
-        chosen = (n >= low) & (n < high)
-        for name in WEIGHTS if chosen.any() else ():
-            found = cleaning.missing_pt(name, chosen)
-            error = found["resolution"] / np.sqrt(4 * chosen.sum())
-            text = f"{found['resolution']:.2f} ± {error:.2f} GeV"
-            rows.append((f"{low:.0f} to {high:.0f}", int(chosen.sum()), name, text, f"{found['scale']:.3f}"))
-    return rows
+def _bars(n_passed: NDArray[np.int64], n_all: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Lengths of the bars of a rate down and up."""
+    rate = BinnedRate(n_passed, n_all)
+    low, high = rate.interval()
+    return np.asarray(np.stack([rate.value - low, high - rate.value]).clip(min=0))
 
 
-def _draw_scores(cleaning: Cleaning) -> Figure:
-    figure, panels = new_figure(2)
-    is_leading = cleaning.pooled("is_leading")
-    for name in ("model", "puppi"):
-        for flag, style in ((True, "-"), (False, ":")):
-            label = f"{name}, {'leading' if flag else 'pileup'} ({int((is_leading == flag).sum()):,})"
-            counts, edges = np.histogram(cleaning.pooled(name)[is_leading == flag], np.linspace(0, 1, 31))
-            panels[0].stairs(counts, edges, color=_COLORS[name], linestyle=style, label=label)
-        curve = cleaning.calibration(name)
-        low, high = curve.rate.interval()
-        value, filled = curve.rate.value, curve.rate.n_all > 0
-        bars = np.stack([value - low, high - value])[:, filled].clip(min=0)
-        label = f"{name}: calibration error {curve.error:.3f}"
-        panels[1].errorbar(
-            curve.mean[filled], value[filled], bars, fmt="o-", markersize=3, color=_COLORS[name], label=label
-        )
-    panels[0].set_yscale("log")
-    panels[0].set_xlabel("weight")
-    panels[1].plot([0, 1], [0, 1], color=REFERENCE, linewidth=0.8)
-    panels[1].set_xlabel("mean weight")
-    panels[1].set_ylabel("part of the leading collision")
-    for panel in panels:
-        panel.legend(frameon=False, fontsize=8)
-    return figure
+def _place(edges: NDArray[np.floating], place: int, n: int) -> NDArray[np.float64]:
+    """Where the markers of one of `n` lines are in each bin: side by side, so that bars do not overlap."""
+    return np.asarray(edges[:-1] + np.diff(edges) * (0.5 + 0.12 * (place - (n - 1) / 2)))
 
 
-def _rows(cleaning: Cleaning) -> list[tuple[object, ...]]:
-    """Average precision in bins of pT and |η| and by species."""
-    pt, eta, is_leading = (cleaning.pooled(name) for name in ("pt", "eta", "is_leading"))
-    selections = {
-        f"pT {low:g} to {high:g} GeV": (pt >= low) & (pt < high) for low, high in pairwise(_PARTICLE_PT)
-    }
-    for low, high in ((0.0, 1.5), (1.5, 2.5), (2.5, 5.0)):
-        selections[f"|η| {low:g} to {high:g}"] = (np.abs(eta) >= low) & (np.abs(eta) < high)
-    if "pid_class" in cleaning.particles[0]:
-        species = cleaning.pooled("pid_class")
-        selections |= {name: species == number for number, (name, _) in enumerate(PARTICLE_CLASSES)}
-    rows: list[tuple[object, ...]] = []
-    for name, chosen in selections.items():
-        if chosen.any():
-            areas = [classify(cleaning.pooled(w)[chosen], is_leading[chosen]).auc for w in ("model", "puppi")]
-            rows.append((name, int(chosen.sum()), int(is_leading[chosen].sum()), *areas))
-    return rows
+def _draw_points(
+    panel: Axes, at: NDArray[np.floating], value: NDArray[np.floating], error: NDArray[np.floating], name: str
+) -> None:
+    known = np.isfinite(value)
+    panel.errorbar(
+        at[known],
+        value[known],
+        np.nan_to_num(error[:, known]),
+        fmt="o-",
+        markersize=2.5,
+        linewidth=1,
+        capsize=1.5,
+        color=COLORS[name],
+        label=name,
+    )
+
+
+def _draw_missing_pt(cleaning: Cleaning) -> Figure:
+    drawing, panels = new_grid(4, n_columns=4, panel_size=(3.2, 2.8))
+    edges, n_collisions = _collision_edges(cleaning), np.array(cleaning.n_collisions)
+    chosen = [(n_collisions >= low) & (n_collisions < high) for low, high in pairwise(edges)]
+    n = np.array([int(one.sum()) for one in chosen])
+    for place, name in enumerate(cleaning.weights):
+        bins = [cleaning.missing_pt(name, one) for one in chosen]
+        at = _place(edges, place, len(cleaning.weights))
+        for panel, figure in zip(panels, _MET_FIGURES, strict=True):
+            value = np.array([one[figure] for one in bins])
+            error = np.tile(value / np.sqrt(2 * n.clip(min=1)), (2, 1))
+            if figure == "tail":
+                error = _bars(np.round(np.nan_to_num(value) * n).astype(np.int64), n)
+            elif figure == "scale":
+                error = np.tile([one["scale_error"] for one in bins], (2, 1))
+            _draw_points(panel, at, value, error, name)
+    for panel, label in zip(panels, _MET_FIGURES.values(), strict=True):
+        panel.set_title(label, loc="left", fontsize=9)
+        panel.set_xlabel("collisions")
+    panels[0].legend(frameon=False, fontsize=7, title=f"{', '.join(map(str, n))} events", title_fontsize=7)
+    return drawing

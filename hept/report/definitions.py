@@ -11,10 +11,9 @@ DEFINITIONS: dict[str, str] = {
     "auc": "Area under the precision–recall curve (average precision) of neutral particles above 0.9 GeV.",
     "roc_auc": "Area under the ROC curve of the same particles.",
     "f1": "Harmonic mean of precision and recall at a probability of one half.",
-    "auc_puppi": "The same area for the PUPPI weight, which knows the vertices of charged particles.",
-    "roc_auc_puppi": "ROC area of the PUPPI weight.",
     "calibration_error": "Mean difference of probability and observed rate, over 15 bins of probability.",
     "met_resolution": "Half the central 68 % of the error of a component of the missing pT, in GeV.",
+    "met_resolution_error": "Statistical error of the resolution.",
     "met_parallel": "The same of the component along the true missing pT.",
     "met_perpendicular": "The same of the component across it.",
     "met_scale": "Median of the found missing pT along the true one, divided by the true one.",
@@ -47,7 +46,7 @@ DEFINITIONS: dict[str, str] = {
 }
 
 
-# What people call figures whose key says something else to many; the keys in JSON files stay.
+# Displayed names of metrics whose keys mislead; the keys in JSON files stay.
 _NAMES = {"auc": "average precision (AUC in the paper)", "roc_auc": "ROC AUC"}
 
 
@@ -59,11 +58,8 @@ def name_metric(metric: str) -> str:
     """
     per_cloud = metric.endswith("_per_cloud")
     key = metric.removesuffix("_per_cloud")
-    by = ", PUPPI" if key.endswith("_puppi") else ""
-    name = _NAMES.get(key.removesuffix("_puppi"))
-    if name is None:
-        return metric
-    return name + by + (", per cloud" if per_cloud else "")
+    name = _NAMES.get(key)
+    return metric if name is None else name + (", per cloud" if per_cloud else "")
 
 
 def explain(metric: str) -> str:

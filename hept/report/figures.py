@@ -87,7 +87,7 @@ def draw_efficiencies(score: TrackScore) -> Figure:
 def _draw_rate(
     panel: Axes, rate: BinnedRate, edges: NDArray[np.floating], color: str, *, shift: float, label: str
 ) -> None:
-    """One marker a bin with its interval; `shift`, in widths of a bin, keeps the bars of rates apart."""
+    """One marker per bin with its interval; `shift`, in bin widths, separates the bars of different rates."""
     is_filled = rate.n_all > 0
     centre = (edges[:-1] + (0.5 + shift) * np.diff(edges))[is_filled]
     value, (low, high) = rate.value[is_filled], (end[is_filled] for end in rate.interval())

@@ -50,7 +50,7 @@ class Page:
     def add_table(
         self, header: Sequence[str], rows: Sequence[Sequence[object]], *, notes_from: int = 2
     ) -> None:
-        """A table; numbers to four digits, right-aligned; columns from `notes_from` on are small print."""
+        """A table; numbers with four digits, right-aligned; columns from `notes_from` on are small print."""
         head = "".join(f"<th>{escape(name)}</th>" for name in header)
         body = "".join(
             "<tr>"
@@ -61,7 +61,7 @@ class Page:
         self._parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
 
     def add_code(self, text: str) -> None:
-        """Text as it stands."""
+        """Preformatted text."""
         self._parts.append(f"<pre>{escape(text)}</pre>")
 
     def add_links(self, *links: Link) -> None:
@@ -69,7 +69,7 @@ class Page:
         self._parts.append(f"<p>{' · '.join(link.render() for link in links)}</p>")
 
     def add_figure(self, figure: Figure, caption: str) -> None:
-        """A picture, inside the file."""
+        """A picture, embedded in the file."""
         data = io.BytesIO()
         figure.savefig(data, format="png", dpi=110, metadata={"Software": None})
         encoded = base64.b64encode(data.getvalue()).decode("ascii")
@@ -79,7 +79,7 @@ class Page:
         )
 
     def render(self) -> str:
-        """The whole file."""
+        """The page as HTML."""
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'

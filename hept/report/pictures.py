@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL
 
-# A curve of millions of pairs has no more to show than one of this many points.
+# More points do not change the picture.
 _MOST_POINTS = 2000
 
 

@@ -24,7 +24,7 @@ from hept.tracks.finder import Clustering
 
 @dataclass(frozen=True)
 class Results:
-    """What a run has learned.
+    """Results of a run before and after training.
 
     Attributes:
         trained: The model.
@@ -77,7 +77,7 @@ def collect_results(
     answers = run_for_metrics(trained, dataset, split, progress=progress)
     if tune_clouds and trained.is_embedding:
         if split == TUNING_SPLIT:
-            # One pass serves both: the accounts begin with the clouds that the tuning has seen.
+            # One pass serves both: the clouds of the tuning are passed to the accounts first.
             first = list(islice(answers, tune_clouds))
             trials = try_clusterings(first, find_target(dataset))
             answers = chain(first, answers)

@@ -145,7 +145,7 @@ def draw_event(results: Results, answer: Answer, target: Target) -> Figure:
 
 
 def name_curve(target: Target, trained: TrainedModel) -> str:
-    """What the precision–recall curve of a model is about."""
+    """Title of the precision–recall curve of a model."""
     return f"pairs by distance: {target.scored}" if trained.is_embedding else target.scored
 
 

@@ -1,4 +1,4 @@
-"""The tables of a run, one row an epoch or a step: for people, training depends on nothing in them."""
+"""The tables of a run, one row per epoch or step; they are for people, and training never reads them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def append_row(path: Path, row: Mapping[str, object]) -> None:
 
 
 def read_table(path: Path, key: str) -> list[dict[str, str]]:
-    """The rows that are whole; empty where there are none yet.
+    """The undamaged rows; empty if there are none yet.
 
     Args:
         path: The table.
@@ -41,14 +41,14 @@ def read_table(path: Path, key: str) -> list[dict[str, str]]:
             rows = list(csv.DictReader(file))
     except csv.Error as error:
         raise _damaged(path, str(error)) from error
-    # A header alone may be one that a kill has cut.
+    # A file with only a header may have been cut by a kill.
     if rows and key not in rows[0]:
         raise _damaged(path, f"no column {key}")
     return [row for row in rows if all(map(_is_number, row.values()))]
 
 
 def cut_table(path: Path, key: str, last: int) -> None:
-    """Drop the rows after number `last`; a table that is damaged as a whole is put aside.
+    """Drop the rows after number `last`; an unreadable table is renamed.
 
     Raises:
         JobError: The disk refuses.
@@ -61,7 +61,7 @@ def cut_table(path: Path, key: str, last: int) -> None:
         return
     kept = [row for row in rows if int(row[key]) <= last]
     if not kept:
-        # A torn header would otherwise stay, and rows be added below it.
+        # Otherwise rows would be added below a torn header.
         with disk_errors(path):
             path.unlink(missing_ok=True)
         return
@@ -83,7 +83,7 @@ def _damaged(path: Path, problem: str) -> InputError:
 
 
 def _is_number(value: object) -> bool:
-    # In a line that was cut, what is missing is None; in one that is too long, the rest is a list.
+    # csv fills a line that is too short with None, and puts the rest of one that is too long into a list.
     try:
         float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""How long a run will take, told after its first steps: measured steps enter, one line leaves."""
+"""Expected time of a run after its first steps: measured steps enter, one line leaves."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from hepdata.progress import format_duration
 
-# The first step also pays for what is set up once, so it is not measured.
+# The first steps include one-time work, so they are not measured.
 STEPS_BEFORE = 1
 STEPS_MEASURED = 3
 
 
 @dataclass(frozen=True)
 class RunLength:
-    """What a run has before it.
+    """Remaining length of a run.
 
     Attributes:
         n_steps: Optimiser steps still to be made.
@@ -26,7 +26,7 @@ class RunLength:
 
 
 def expect_seconds(length: RunLength, seconds_per_step: float) -> float:
-    """Time of the steps of a run; validation, which is not known yet, comes on top."""
+    """Time of the steps of a run without validation, whose time is not known yet."""
     limit = math.inf if length.max_minutes is None else 60 * length.max_minutes
     return min(length.n_steps * seconds_per_step, limit)
 

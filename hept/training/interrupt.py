@@ -1,4 +1,4 @@
-"""Signals as requests: the step in hand is finished and saved before the run stops.
+"""Signals as requests: the current step is finished and saved before the run stops.
 
 Ctrl-C comes from a user; SIGTERM, SIGUSR1 and SIGHUP come from batch systems (Slurm, HTCondor, Kubernetes)
 and from terminals that close.
@@ -31,7 +31,7 @@ class Interrupt:
         # Python delivers signals to the main thread alone.
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                # What is ignored stays so: `nohup` ignores SIGHUP on purpose.
+                # Ignored signals stay ignored: `nohup` ignores SIGHUP on purpose.
                 if signal.getsignal(number) != signal.SIG_IGN:
                     self._previous[number] = signal.signal(number, self._note)
         return self

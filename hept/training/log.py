@@ -1,4 +1,4 @@
-"""What a run tells while it runs: rows for scripts, scalars for TensorBoard, notes for the progress bar."""
+"""Output of a run in progress: rows for scripts, scalars for TensorBoard, notes for the progress bar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Item = TypeVar("_Item")
 
 
 class TrainingLog:
-    """The account of a run.
+    """Writes and shows the progress of a run.
 
     Args:
         folder: Where rows and scalars go.
@@ -83,7 +83,7 @@ class TrainingLog:
         self._expect()
 
     def _expect(self) -> None:
-        """Tell the expected time as soon as enough steps are measured."""
+        """Announce the expected time as soon as enough steps are measured."""
         self._steps_seen += 1
         if self._steps_seen == STEPS_BEFORE:
             self._measured_from = self._clock()
@@ -115,7 +115,7 @@ class TrainingLog:
         self._waited, self._points, self._epoch_begun = 0.0, 0, self._clock()
 
     def finish(self) -> None:
-        """The run has ended, well or not."""
+        """The run has ended, successfully or not."""
         if not self.is_quiet and self._writer is not None:
             self.progress.finish()
             self._writer.close()

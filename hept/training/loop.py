@@ -60,7 +60,7 @@ class Training:
     init: TrainedModel | None = None
 
     def begin(self, *, resume: bool) -> None:
-        """Make the network and optimiser, fresh or as they were saved."""
+        """Make network and optimiser, new or from the saved state."""
         config = self.config
         check_backend(
             config.model.backend,
@@ -143,7 +143,7 @@ class Training:
     def run(self) -> FitResult:
         """Train to the end, or until something stops it."""
         number, where = 0, self.state.position
-        # A limit that is over before the first step still leaves a model.
+        # Make at least one step, so that there is a model even with a tiny time limit.
         stopped = self._reason_to_stop() if where.step else "finished"
         n_steps = self.state.schedule.steps_per_epoch * self.config.epochs
         self.log.start(RunLength(n_steps - where.step, self.config.max_minutes), done=where.step)
@@ -154,7 +154,7 @@ class Training:
                     if not number:
                         self._end_epoch()
                         stopped = self._reason_to_stop()
-                        # Validation may take long: what came meanwhile need not wait for another step.
+                        # Validation may take long: react now to signals that arrived meanwhile.
                         number = self._exchange_signals(interrupt)
                     if number:
                         stopped = "interrupted"
@@ -186,7 +186,7 @@ class Training:
             where.batches += len(window)
             number, is_due = self._read_steps(keep=self._lag)
             if self.fabric.world_size == 1:
-                # No other process has to hear of it first.
+                # With one process, there is no need to exchange it first.
                 number = number or interrupt.number
             if number or is_due or (every and where.step % every == 0):
                 self._save()
@@ -209,7 +209,7 @@ class Training:
             yield window
 
     def _step(self, window: list[Batch], interrupt: Interrupt) -> None:
-        """Queue one optimiser step, and what all processes want to know of each other after it."""
+        """Queue one optimiser step and the exchange of its figures between processes."""
         where = self.state.position
         rate = self.state.schedule.rate(where.step, self._used)
         figures = self.make_step(window, rate, self._seed_step())
@@ -287,7 +287,7 @@ class Training:
         return torch.Generator().manual_seed(key + 1)
 
     def _check(self, queued: QueuedStep, figures: StepFigures) -> None:
-        """Stop a run that has diverged; an overflow of float16 left a step out, and is counted."""
+        """Stop a run that has diverged; steps skipped because float16 overflowed are counted."""
         where, limit = self.state.position, self.config.max_loss
         batch = figures.find_bad(limit)
         if batch is not None:
@@ -340,7 +340,7 @@ class Training:
         return received
 
     def _save(self, metrics: dict[str, float] | None = None, *, is_best: bool = False) -> None:
-        """Save the state, after all steps that made it were checked."""
+        """Save the state, after checking all steps up to now."""
         self._read_steps(keep=0)
         self.state.position.saved_step = self.state.position.step
         if self.fabric.is_global_zero:

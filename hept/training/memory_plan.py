@@ -52,13 +52,13 @@ class MemoryPlan:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of all parts."""
         held = self.parameters + self.optimizer + self.batch + self.pairs
         return held + self.activations + self.workspace
 
 
 def plan_step(config: TrainConfig, dataset: Dataset, *, world_size: int = 1) -> MemoryPlan:
-    """What a step over the largest batch of the first epoch takes.
+    """Memory of a step over the largest batch of the first epoch.
 
     Raises:
         InputError: The dataset does not fit the settings, or the model is not HEPT.

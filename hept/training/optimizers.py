@@ -45,18 +45,18 @@ class MuonAndAdamW(Optimizer):
         self.param_groups = [group for part in self.parts for group in part.param_groups]
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One step of both."""
+        """One step of both optimisers."""
         if closure is not None:
             raise ValueError("closure: got a function, need None")
         for part in self.parts:
             part.step()
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of both."""
+        """The states of both optimisers."""
         return {"parts": [part.state_dict() for part in self.parts]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where another such optimiser stopped."""
+        """Restore the states that `state_dict` returned."""
         for part, state in zip(self.parts, state_dict["parts"], strict=True):
             part.load_state_dict(state)
         # Each part has made new groups.

@@ -1,4 +1,4 @@
-"""Steps that are queued on the device: what they are enters, their figures leave when the device is done."""
+"""Steps that are queued on the device, whose losses and norms are read when the device has finished them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class QueuedStep:
 
 @dataclass(frozen=True)
 class StepFigures:
-    """What a step has given.
+    """Results of a step.
 
     Attributes:
         shares: Of the loss, by process and batch.

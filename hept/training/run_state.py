@@ -1,4 +1,4 @@
-"""The state of a run: everything that training changes, saved and restored whole."""
+"""The state of a run: everything that training changes, saved and restored together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hept.training.schedule import Schedule
 
 @dataclass
 class Position:
-    """Where a run is.
+    """Position of a run in its training.
 
     Attributes:
         epoch: Epochs completed.
@@ -63,7 +63,7 @@ class RunState:
     position: Position = field(default_factory=Position)
 
     def restore(self) -> list[InputError]:
-        """Go back to the newest saved state that is whole; returns what is wrong with newer ones.
+        """Restore the newest undamaged state; returns the errors of newer ones.
 
         Raises:
             InputError: There is none, all are damaged, or it is of another dataset.
@@ -82,7 +82,7 @@ class RunState:
         return damages
 
     def save(self, metrics: dict[str, float], *, is_best: bool = False) -> None:
-        """Write weights and state, each file whole or not at all.
+        """Write weights and state, each file atomically.
 
         Raises:
             JobError: The disk refuses.

@@ -1,4 +1,4 @@
-"""The states from which a run can go on: `resume.pt` is the newest, `resume-1.pt` the one before it.
+"""The states from which a run can be resumed: `resume.pt` is the newest, `resume-1.pt` the one before it.
 
 A file is one line with a checksum, then what `torch.save` writes.
 """
@@ -22,13 +22,13 @@ _ZIP = b"PK"
 
 
 def save_state(folder: Path, state: dict[str, object], *, keep_last: int) -> None:
-    """Write the newest state and keep the `keep_last` - 1 before it; killed at any moment, one is left.
+    """Write the newest state and keep the `keep_last` - 1 before it; a kill at any moment leaves one.
 
     Raises:
         JobError: No space, or no permission.
     """
     newest = folder / RESUME
-    # Where the newest is missing, the last attempt failed after this step: moving on would lose an old one.
+    # If the newest is missing, an earlier save was killed here: rotating again would lose an old state.
     if newest.exists():
         for age in range(keep_last - 1, 0, -1):
             younger = folder / name_state(age - 1)
@@ -44,7 +44,7 @@ def name_state(age: int) -> str:
 
 
 def write_state(path: Path, state: dict[str, object]) -> None:
-    """Write one state; the file is whole or absent.
+    """Write one state atomically.
 
     Raises:
         JobError: No space, or no permission.
@@ -58,7 +58,7 @@ def write_state(path: Path, state: dict[str, object]) -> None:
 
 
 def load_newest(folder: Path) -> tuple[dict[str, object], Path, list[InputError]]:
-    """The newest state that is whole, its file, and what is wrong with newer ones.
+    """The newest undamaged state, its file, and the errors of newer ones.
 
     Raises:
         InputError: There is no state, or all are damaged.

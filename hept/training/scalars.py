@@ -15,7 +15,7 @@ from tensorboardX.summary import scalar
 
 from hepdata.storage.atomic import disk_errors
 
-# Those who look at a run while it trains wait no longer than this.
+# Seconds until new values are visible in TensorBoard.
 FLUSH_SECONDS = 120
 
 
@@ -41,7 +41,7 @@ class ScalarFile:
             self.flush()
 
     def flush(self) -> None:
-        """Bring all values to the disk, where TensorBoard sees them."""
+        """Write all values to disk, where TensorBoard reads them."""
         self._flushed = time.monotonic()
         with disk_errors(self._folder):
             self._writer.flush()

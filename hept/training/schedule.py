@@ -14,7 +14,7 @@ Kind = Literal["constant", "step", "plateau", "cosine"]
 
 @dataclass
 class Schedule:
-    """Learning rate as a function of the step; only the plateau has a memory.
+    """Learning rate as a function of the step; only the plateau has a state.
 
     Attributes:
         lr: The rate after warm-up.
@@ -62,11 +62,11 @@ class Schedule:
             self.n_reductions, self.n_bad_epochs = self.n_reductions + 1, 0
 
     def state_dict(self) -> dict[str, float]:
-        """The plateau's memory."""
+        """The plateau's state."""
         return {"n_reductions": self.n_reductions, "best": self.best, "n_bad_epochs": self.n_bad_epochs}
 
     def load_state_dict(self, state: dict[str, float]) -> None:
-        """Go on where another schedule stopped."""
+        """Restore what `state_dict` returned."""
         self.n_reductions = int(state["n_reductions"])
         self.best = state["best"]
         self.n_bad_epochs = int(state["n_bad_epochs"])

@@ -19,7 +19,7 @@ from hepdata.loader.batch import Batch
 from hept.objectives.objective import Objective
 
 # float16 ends at 65,504: losses are scaled up so that small gradients do not vanish, and the scale is halved
-# after an overflow. From 2¹⁶ down, after so many in a row it is the gradient that is infinite.
+# after an overflow. Starting from 2¹⁶, this many in a row mean that the gradient itself is infinite.
 OVERFLOWS_IN_A_ROW = 30
 
 
@@ -53,7 +53,7 @@ class OptimiserStep:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.is_scaled)
 
     def __call__(self, window: list[Batch], rate: float, generator: torch.Generator) -> Tensor:
-        """Make the step; with float16 it is left out where the gradient overflows.
+        """Make the step; with float16 it is skipped if the gradient overflows.
 
         Args:
             window: Batches on the device.
@@ -72,10 +72,10 @@ class OptimiserStep:
             with self.fabric.no_backward_sync(self.model, enabled=position + 1 < len(window)):
                 out = self.model(batch.features, batch.coords, batch.offsets)
                 share = self.objective.loss(out, batch, normaliser=n_counted, generator=generator)
-                # DDP takes the mean over processes where the sum of shares is meant.
+                # DDP averages over processes; the loss is the sum of the shares.
                 self.scaler.scale(share * self.fabric.world_size).backward()  # type: ignore[no-untyped-call]
             shares.append(share.detach())
-        # Clipping is of the gradient itself, not of the scaled one.
+        # Clip the unscaled gradient.
         self.scaler.unscale_(self.optimizer)
         limit = self.clip_norm or math.inf
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit)

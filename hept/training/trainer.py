@@ -89,9 +89,9 @@ def fit(
             world_size=fabric.world_size,
         )
         if is_begun and threads is None:
-            # Sums depend on the number of threads in their last digits.
+            # The last digits of sums depend on the number of threads.
             threads = folder.read_threads()
-        # All processes use the number of the first.
+        # All processes use the number of the first process.
         threads = fabric.broadcast(choose_threads(threads, reserved=config.data.workers, processes=devices))
         training = Training(fabric, config, data, folder, listener, threads, init)
         if config.compile:
@@ -104,7 +104,7 @@ def fit(
 
 
 def _ask_first(fabric: Fabric, question: Callable[[], bool]) -> bool:
-    """Ask the first process; all get its answer or its error."""
+    """Run in the first process; all processes get its result or its error."""
     answer, error = False, None
     if fabric.is_global_zero:
         try:

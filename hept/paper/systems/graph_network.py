@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
-from hept.model.heads import ClassificationHead, EmbeddingHead
+from hept.model.heads import embed_class, make_head
 
 # Makes a layer from its width: a module that maps (x (N, width), coords (N, D), clouds) to (N, width).
 GraphLayerFactory = Callable[[int], nn.Module]
@@ -61,26 +61,15 @@ class GraphNetwork(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(n_layers))
         self.dropout = nn.Dropout(dropout)
         joined = width * (n_layers + 1)
-        self.head: nn.Module = (
-            EmbeddingHead(joined, out_dim, dropout=dropout)
-            if head == "embedding"
-            else ClassificationHead(joined, embedding_dim, out_dim, dropout=dropout)
-        )
+        self.head = make_head(head, joined, out_dim, embedding_dim=embedding_dim, dropout=dropout)
 
     def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:
         """(N, n_features), (N, D) and (B+1,) to (N, out_dim)."""
         clouds = Clouds.from_offsets(offsets, features.shape[0])
-        x = self.encoder(self._embed_class(features))
+        x = self.encoder(embed_class(features, self.class_feature, self.class_embedding))
         joined = [x]
         for layer, norm in zip(self.layers, self.norms, strict=True):
             x = x + self.dropout(norm(layer(x, coords, clouds)).relu())
             joined.append(x)
         out: Tensor = self.head(torch.cat(joined, -1))
         return out
-
-    def _embed_class(self, features: Tensor) -> Tensor:
-        if self.class_embedding is None:
-            return features
-        column = self.class_feature
-        embedded = self.class_embedding(features[:, column].long())
-        return torch.cat([features[:, :column], features[:, column + 1 :], embedded], -1)

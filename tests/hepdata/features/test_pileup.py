@@ -227,6 +227,6 @@ def _separation(position, label):
 def _as_table(event) -> ParticleTable:
     n = len(event)
     columns = {name: getattr(event, name).astype(np.float32) for name in ("pt", "eta", "phi")}
-    columns |= dict.fromkeys(("px", "py", "energy", "rapidity"), columns["pt"])
+    columns |= dict.fromkeys(("px", "py", "energy"), columns["pt"]) | {"rapidity": columns["eta"]}
     columns |= {"charge": event.charge, "pid": event.pid}
     return ParticleTable(0, np.array([0, n]), columns, ~event.is_pileup, {})

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import uproot
 
+import hepdata
 from hepdata.readers.delphes import open_tree, survey_tree
 from hepdata.readers.delphes_branches import BranchMap, Collection
 from hepdata.readers.delphes_events import read_range
@@ -281,3 +282,27 @@ def test_parts_of_a_table_are_the_table(write_delphes, make_particles, n_particl
         # Without its last event a part is smaller than asked for.
         assert part.offsets[-2] < n_particles
         assert part.offsets[0] == 0
+
+
+def test_what_detectors_measure_is_read_where_a_branch_has_it(write_delphes, make_particles):
+    photons = make_particles(3, Eem=[3.0, 0.0, 2.0], Ehad=[1.0, 0.0, 0.0])
+    path = write_delphes(
+        {
+            "EFlowTrack": [make_particles(2, D0=[0.5, -0.25], DZ=[10.0, float("nan")])],
+            "EFlowPhoton": [photons],
+            "EFlowNeutralHadron": [make_particles(1)],
+        }
+    )
+    columns = read_all(path, "eflow").columns
+    assert columns["d0"].tolist() == [0.5, -0.25, 0, 0, 0, 0]
+    assert columns["dz"].tolist() == [10, 0, 0, 0, 0, 0]
+    assert columns["em_fraction"].tolist() == [0, 0, 0.75, 0, 1, 0]
+    assert not {"d0", "dz", "em_fraction"} & set(read_all(write_delphes({"PF": [make_particles(2)]})).columns)
+
+
+def test_measured_columns_of_a_dataset(write_delphes, make_particles, tmp_path):
+    path = write_delphes({"PF": [make_particles(6, seed, D0=[0.1] * 6) for seed in range(4)]})
+    data = hepdata.build_pileup(path, tmp_path / "data", workers=1, unlabelled=True)
+    assert data.schema.has_column("d0")
+    assert not data.schema.has_column("dz")
+    assert (data["train"][0].columns["d0"] == np.float32(0.1)).all()

@@ -23,7 +23,7 @@ def is_scored(event: Particles) -> np.ndarray:
 def test_size_and_label_share(events):
     assert np.mean([len(event) for event in events]) == pytest.approx(10_000, rel=0.1)
     leading = np.concatenate([~event.is_pileup[is_scored(event)] for event in events])
-    assert 0.03 < leading.mean() < 0.06
+    assert 0.10 < leading.mean() < 0.17
 
 
 def test_species(events):
@@ -33,6 +33,13 @@ def test_species(events):
     assert set(pid[charge != 0].tolist()) == {11, 13, 211, 321, 2212}
     assert np.mean(pid[charge == 0] == 22) > 0.8
     assert 0.4 < np.mean(charge != 0) < 0.5
+
+
+def test_neutral_and_charged_fragments_of_jets_share_their_momentum(events):
+    """As in Delphes events, about 0.6 of the momentum above 2 GeV is charged; it was once nearly all."""
+    hard = [event.pt * ~event.is_pileup * (event.pt > 2) for event in events]
+    charged = sum(pt[event.charge != 0].sum() for pt, event in zip(hard, events, strict=True))
+    assert 0.5 < charged / sum(pt.sum() for pt in hard) < 0.75
 
 
 def test_electron_is_negative_and_pion_plus_positive(events):
@@ -98,11 +105,8 @@ def test_learnable_from_neighbours_not_from_one_particle(events):
         score = model.fit(values[is_train], label[is_train]).predict_proba(values[~is_train])[:, 1]
         truth = label[~is_train]
         merit[name] = (average_precision_score(truth, score), roc_auc_score(truth, score))
-    base = label[~is_train].mean()
-    assert merit["own"][0] < 3 * base
-    assert merit["own"][1] < 0.68
-    assert merit["around"][0] > 8 * base
-    assert merit["around"][1] > 0.85
+    assert merit["around"][0] > merit["own"][0] + 0.1
+    assert merit["around"][1] > merit["own"][1] + 0.05
 
 
 def neighbour_sums(event: Particles, scored: np.ndarray) -> np.ndarray:

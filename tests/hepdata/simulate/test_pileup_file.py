@@ -26,6 +26,14 @@ def test_tree_reads_back_as_simulated(tmp_path):
     assert sample.n_points == tree["PF_size"].array(library="np").sum()
 
 
+def test_mixed_numbers_of_collisions(tmp_path):
+    sample = write_pileup(tmp_path / "a.root", events=40, pileup=1, pileup_max=20, seed=4)
+    sizes = uproot.open(sample.path)["Delphes"]["PF_size"].array(library="np")
+    assert sizes.max() > 3 * sizes.min()
+    with pytest.raises(InputError, match=r"`pileup_max`.*found 1"):
+        write_pileup(tmp_path / "b.root", events=4, pileup=2, pileup_max=1, seed=4)
+
+
 def test_same_seed_same_bytes_whatever_the_name_and_the_clock(tmp_path, monkeypatch):
     first = write_pileup(tmp_path / "a.root", events=3, pileup=2, seed=4).path.read_bytes()
     import datetime

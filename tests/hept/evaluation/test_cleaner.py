@@ -59,7 +59,10 @@ def test_a_friend_tree_in_the_order_of_the_source(sample, trained, tmp_path):
     soft = ~charged & (flat["PT"] <= 0.9)
     assert (weight[soft] == 0).all()
     scored = ~charged & ~soft & in_acceptance
-    np.testing.assert_array_equal(weight[scored], ak.flatten(found["score"]).to_numpy()[scored])
+    score = ak.flatten(found["score"]).to_numpy()[scored]
+    calibrated = trained.calibration(np.log(score / (1 - score)), flat["PT"][scored])
+    np.testing.assert_allclose(weight[scored], calibrated, atol=1e-4)
+    assert trained.calibration.slope != 1
     assert scored.any()
     for name, leaf in (("px", "Px"), ("py", "Py"), ("pz", "Pz"), ("e", "E")):
         np.testing.assert_allclose(
@@ -77,6 +80,16 @@ def test_scores_are_those_of_the_model(sample, trained, tmp_path):
         np.testing.assert_allclose(
             np.array(rows["score"][event])[cloud.columns["index_in_source"]], expected, atol=1e-5
         )
+
+
+def test_the_scope_is_that_of_the_training(sample, tmp_path):
+    data = hepdata.build_pileup(sample, tmp_path / "data", scored_pt=0.0, workers=1)
+    fit(load_config("pileup-best", SMALL), data, tmp_path / "run")
+    clean(load_model(tmp_path / "run"), str(sample), tmp_path / "cleaned.root")
+    with uproot.open(tmp_path / "cleaned.root") as file, uproot.open(sample) as source:
+        weight, tree = file["cleaned"]["cleaned_weight"].array(), source["Delphes"]
+        is_soft = (tree["PF.Charge"].array() == 0) & (tree["PF.PT"].array() < 0.9)
+    assert ak.mean(weight[is_soft] > 0) > 0.9
 
 
 def test_mistakes_are_named(sample, trained, tmp_path):

@@ -41,7 +41,7 @@ def test_every_hit_has_its_embedding_and_track(run, tracking_dataset, tmp_path):
     rows = table[table.event_id == int(batch.event_id[0])]
     np.testing.assert_array_equal(rows.hit_id, batch.hit_id)
     np.testing.assert_array_equal(np.stack(rows.embedding), out)
-    np.testing.assert_array_equal(rows.track, cluster(out.numpy(), method="dbscan", eps=0.5, min_points=2))
+    np.testing.assert_array_equal(rows.track_id, cluster(out.numpy(), method="dbscan", eps=0.5, min_points=2))
 
 
 def test_no_truth_is_needed(run, make_dataset, tmp_path):
@@ -60,7 +60,7 @@ def test_pileup_scores_are_probabilities(pileup_dataset, small_config, tmp_path)
     run = fit(small_config("pileup-demo", "epochs=1"), pileup_dataset, tmp_path / "run").run
     result = predict(load_model(run), open_dataset(pileup_dataset), tmp_path / "p.parquet", split="test")
     table = pd.read_parquet(result.out)
-    assert list(table) == ["event_id", "sector", "index_in_source", "score"]
+    assert list(table) == ["event_id", "sector", "index_in_source", "score", "weight"]
     assert table.score.between(0, 1).all()
     assert result.n_clouds == 2
 

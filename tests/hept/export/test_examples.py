@@ -104,7 +104,8 @@ def test_in_cpp(find_tracks, exported, hits):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no hits"),
+        ("", "no such file, or an empty one"),
+        ("hit,eta\n", "no hits"),
         ("hit,eta\n0,1\n", "no column"),
         ("hit,eta\n0\n", "1 cells for hit 1; expected 2"),
         ("hit,eta\n0,forward\n", "'forward' in column eta; expected a number"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hepdata.errors import InputError
-from hept.metrics.calibration import calibrate_curve
+from hept.metrics.calibration import UNCHANGED, ScoreMap, calibrate_curve, fit_score_map
 from hept.metrics.cleaning import Cleaning
 from hept.metrics.jet_account import JetAccount
 from hept.metrics.jets import Jets, find_jets, match_jets
@@ -202,6 +202,24 @@ def test_calibration_by_hand():
     curve = calibrate_curve(probability, is_positive)
     assert curve.error == pytest.approx((0.25 + 0.05) / 2)
     assert np.isnan(calibrate_curve(np.zeros(0), np.zeros(0, bool)).error)
+
+
+def test_a_map_of_scores_is_found_again():
+    rng = np.random.default_rng(3)
+    logits, pt = rng.normal(0, 2, 20_000), rng.uniform(0.9, 20, 20_000)
+    true = ScoreMap(0.5, -1.0, 0.7)
+    fraction = rng.random(20_000) < true(logits, pt)
+    found = fit_score_map(logits, fraction, pt)
+    np.testing.assert_allclose((found.slope, found.offset, found.pt_slope), (0.5, -1.0, 0.7), atol=0.06)
+    assert found.pt_min == pt.min()
+    assert calibrate_curve(found(logits, pt), fraction).error < 0.02
+    assert calibrate_curve(UNCHANGED(logits, pt), fraction).error > 0.1
+
+
+def test_few_points_leave_scores_as_they_are():
+    assert fit_score_map(np.zeros(0), np.zeros(0)) == UNCHANGED
+    found = fit_score_map(np.array([3.0, -2.0]), np.array([1.0, 0.0]), np.array([2.0, 2.0]))
+    np.testing.assert_allclose((found.slope, found.offset, found.pt_slope), (1, 0, 0), atol=0.3)
 
 
 def test_perfect_scores_beat_no_mitigation():

@@ -71,8 +71,9 @@ def test_hits_of_a_particle_are_along_its_helix(raw):
     pt = np.hypot(merged.px, merged.py)
     stiff = merged[(pt > 2) & (np.hypot(merged.tpx, merged.tpy) > 1.8)]
     way = stiff[["tx", "ty"]].to_numpy() - stiff[["vx", "vy"]].to_numpy()
-    turned = np.cross(way, stiff[["px", "py"]].to_numpy())
-    away = (way * stiff[["px", "py"]].to_numpy()).sum(axis=1)
+    to = stiff[["px", "py"]].to_numpy()
+    turned = way[:, 0] * to[:, 1] - way[:, 1] * to[:, 0]
+    away = (way * to).sum(axis=1)
     assert (np.abs(np.arctan2(turned, away)) < 0.25).mean() > 0.98
     # In 2 T, charges turn opposite ways, and more the farther they go.
     assert (np.sign(turned) == np.sign(stiff.q)).mean() > 0.95
