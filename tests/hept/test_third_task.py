@@ -112,7 +112,7 @@ def test_a_new_classification_task(write_task, small_config, tmp_path):
     assert expected > 0.8
     predict(trained, opened, tmp_path / "cells.parquet", split="test")
     table = pq.read_table(tmp_path / "cells.parquet")
-    assert table.column_names == ["event_id", "sector", "cell_id", "score"]
+    assert table.column_names == ["event_id", "sector", "cell_id", "score", "weight"]
     assert set(table["cell_id"].to_pylist()) == set(range(1000, 1096))
     page = write_report(run, opened, progress=None).read_text()
     assert "HEPT calorimeter" in page
