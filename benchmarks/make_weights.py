@@ -66,7 +66,7 @@ def describe(name: str, run: hept.Run) -> str:
     return f"""# {name}
 
 Embeddings of pixel hits of the TrackML detector, and a reconstruction of tracks from them:
-`hept-train predict {name} RAW --out tracks.parquet`.
+`hept-data build tracking RAW EVENTS`, then `hept-train predict {name} EVENTS --out tracks.parquet`.
 
 **Trained on simulated events only**: {N_EVENTS - N_VALID} events of
 `hept-data simulate tracking --engine acts` (Pythia tt̄ with soft collisions, ACTS Fatras; seed {SEED}, about

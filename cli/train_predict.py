@@ -8,6 +8,7 @@ from typing import Literal
 import click
 
 import hept
+from hept.commands import is_raw
 from hept.devices.choice import Precision
 
 from .frame import device_option, json_option, precision_option, threads_option, write_json
@@ -22,6 +23,14 @@ from .tables import print_table
 @click.option("--method", type=click.Choice(["tree", "dbscan", "hdbscan"]), help="How tracks are found.")
 @click.option("--eps", type=float, help="Largest distance of neighbours in a track (dbscan).")
 @click.option("--min-points", type=click.IntRange(1), help="Smallest neighbourhood or track.")
+@click.option(
+    "--detectors",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Of raw tracking events, as for `hept-data build`.",
+)
+@click.option("--layers", metavar="NAME", help="Of raw tracking events, as for `hept-data build`.")
+@click.option("--max-events", type=click.IntRange(1), help="Of raw tracking events.")
 @click.option(
     "--branches", default="auto", show_default=True, help="Of a ROOT file, as for `hept-data build`."
 )
@@ -42,6 +51,9 @@ def command(
     method: Literal["tree", "dbscan", "hdbscan"] | None,
     eps: float | None,
     min_points: int | None,
+    detectors: Path | None,
+    layers: str | None,
+    max_events: int | None,
     branches: str,
     scored_pt: float | None,
     device: str,
@@ -49,7 +61,11 @@ def command(
     threads: int | None,
     json_path: Path | None,
 ) -> None:
-    """Write MODEL's answer for every point of DATASET to a Parquet file.
+    """Write MODEL's answer for every point of DATASET to a Parquet file, or the tracks of raw events.
+
+    Where DATASET is a folder or zip of raw TrackML, ACTS or ColliderML events, the tracks are written event
+    by event: hits with their track to FILE (.parquet, or .csv as a TrackML submission), and beside it, in
+    .fits.parquet, one row a track with pT, charge, η, φ, d0, z0, their errors and χ².
 
     Where DATASET is a Delphes ROOT file, a pileup model writes score, weight and scaled four-momentum of its
     particles, one entry an event in the order of the source: a tree `cleaned` to be used as a friend
@@ -78,6 +94,27 @@ def command(
         counts: list[tuple[str, object]] = [("events", cleaned.n_events), ("particles", cleaned.n_particles)]
         print_table(f"{cleaned.out}", ("", "count"), counts)
         write_json(json_path, {"out": str(cleaned.out), **dict(counts)})
+        return
+    if is_raw(dataset):
+        found = hept.find_raw_tracks(
+            model,
+            dataset,
+            out,
+            detectors=detectors,
+            layers=layers,
+            max_events=max_events,
+            method=method,
+            eps=eps,
+            min_points=min_points,
+            device=device,
+            precision=precision,
+            threads=threads,
+            progress=True,
+        )
+        counts = [("events", found.n_events), ("hits", found.n_hits), ("tracks", found.n_tracks)]
+        times = [(f"{step}, ms an event", 1000 * seconds) for step, seconds in found.seconds.items()]
+        print_table(f"{found.out} and {found.fits.name}", ("", ""), [*counts, *times])
+        write_json(json_path, {**vars(found)})
         return
     result = hept.predict(
         model,

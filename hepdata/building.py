@@ -128,17 +128,21 @@ def build_tracking(
     )
     first, last = parse_events(events)
     chosen = EventChoice(first_event=first, last_event=last, max_events=max_events, ignore_truth=unlabelled)
-    source = _open_tracking(Path(raw), config, chosen, None if detectors is None else Path(detectors))
+    source = open_raw_events(Path(raw), config, chosen, None if detectors is None else Path(detectors))
     check_truth(source.config, pairs, noise, min_pt)
     steps = PointSteps.choose(source.schema, _listed(define), _listed(select), relabel=relabel)
     with listen(progress) as listener:
         return BuiltDataset(build_dataset(_add_steps(source, steps), out, progress=listener, **options))
 
 
-def _open_tracking(
+def open_raw_events(
     raw: Path, config: TrackingConfig, chosen: EventChoice, detectors: Path | None
 ) -> TrackingSource | ColliderMLSource:
-    """The source of the kind that the files are."""
+    """The events of TrackML's or ColliderML's files, whichever they are.
+
+    Raises:
+        InputError: Unusable files, or a detectors file where none is needed.
+    """
     if not is_colliderml(raw):
         return open_tracking(raw, config, detectors=detectors, **chosen)
     if detectors is not None:

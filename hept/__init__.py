@@ -7,6 +7,7 @@ Training and its results:
     evaluate, write_report      figures of merit, and a page with pictures
     view                        events with the model's answers on an interactive page
     tune_clustering, predict    tracks from embeddings; predictions for every point, as Parquet
+    find_raw_tracks             tracks of raw TrackML, ACTS or ColliderML events, with fitted helices
     score_tracks                the tracks of any tracker against the truth
     clean                       weights and scaled momenta for a raw Delphes file
     export_model                one file (ONNX, torch.export) that runs without this package
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         compare_runs,
         doctor,
         evaluate,
+        find_raw_tracks,
         fit,
         index_runs,
         plan_memory,
@@ -93,6 +95,7 @@ __all__ = [
     "doctor",
     "evaluate",
     "export_model",
+    "find_raw_tracks",
     "fit",
     "index_runs",
     "list_settings",
@@ -123,6 +126,7 @@ _MODULES = {
     "doctor": "hept.commands",
     "evaluate": "hept.commands",
     "export_model": "hept.export.export",
+    "find_raw_tracks": "hept.commands",
     "fit": "hept.commands",
     "index_runs": "hept.commands",
     "list_settings": "hept.settings.table",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hept.evaluation.cleaner import Cleaned
     from hept.evaluation.predictor import Prediction
     from hept.evaluation.scoring import Scored
+    from hept.evaluation.tracker import Tracked
     from hept.evaluation.tuning import Trial
     from hept.model.trained import ModelLike, TrainedModel
     from hept.report.compare_runs import RunComparison
@@ -241,6 +242,76 @@ def predict(
         return predictor.predict(
             trained, opened, Path(out), split=split, clustering=chosen, progress=listener
         )
+
+
+def find_raw_tracks(
+    model: ModelLike,
+    raw: PathLike,
+    out: PathLike,
+    *,
+    detectors: PathLike | None = None,
+    layers: str | None = None,
+    max_events: int | None = None,
+    method: Method | None = None,
+    eps: float | None = None,
+    min_points: int | None = None,
+    device: str = "auto",
+    precision: Precision | None = None,
+    threads: int | None = None,
+    progress: ProgressChoice = None,
+) -> Tracked:
+    """Find the tracks of raw TrackML, ACTS or ColliderML events, one event at a time.
+
+    Args:
+        model: A run, a weights file, the name of weights that come with the package, or a loaded model.
+        raw: Folder or zip of events, as for `hepdata.build_tracking`; truth is not read.
+        out: Parquet or CSV (as a TrackML submission) of hits with the numbers of their tracks. Beside it,
+            `.fits.parquet` has one row a track: pT, charge, η, φ, d0, z0 with errors, and χ².
+        detectors: Modules of TrackML's detector; by default detectors.csv next to the events.
+        layers: Those that the model was trained on; pixels where not given.
+        max_events: At most so many.
+        method: "tree", "dbscan" or "hdbscan"; what was tuned for the model where not given. Without either
+            the tree finds its scale in the embeddings, and a line says so.
+        eps: Largest distance of neighbours in a track (dbscan).
+        min_points: Smallest neighbourhood or track.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        precision: Of the arithmetic; that of the model's training where not given.
+        threads: On a CPU; by default as many as there are idle cores.
+        progress: See `hepdata.progress.listen`.
+
+    Raises:
+        InputError: Not a tracking model, unusable events, or another suffix of `out`.
+        JobError: A file cannot be written.
+    """
+    check_device(device)
+    from hept.devices.threads import choose_threads, use_threads
+    from hept.evaluation import tracker
+    from hept.evaluation.tuning import choose_clustering
+    from hept.model.weights import load_model
+
+    trained = load_model(model).on(device, precision)
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        chosen = choose_clustering(
+            trained, None, method=method, eps=eps, min_points=min_points, progress=listener
+        )
+        return tracker.find_raw_tracks(
+            trained,
+            Path(raw),
+            Path(out),
+            chosen,
+            detectors=None if detectors is None else Path(detectors),
+            layers=layers,
+            max_events=max_events,
+            progress=listener,
+        )
+
+
+def is_raw(location: str) -> bool:
+    """Whether a location holds raw tracking events: a zip, a Parquet file, or a folder without a dataset."""
+    path = Path(location)
+    if path.is_dir():
+        return not (path / "dataset.json").exists()
+    return path.suffix in (".zip", ".parquet") and path.exists()
 
 
 def score_tracks(

@@ -5,7 +5,7 @@ In: a folder of Parquet files, and a configuration; out: an `EventSource`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -71,16 +71,19 @@ class ColliderMLSource:
         self, events: Sequence[EventRef]
     ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
         """Read, featurise and pair one event after the other."""
-        schema, choice = self.schema, self.config.clouds
         for ref in events:
             try:
-                event = read_event(self.parts, ref.event_id, with_truth=choice.is_labelled)
-                yield (
-                    ref,
-                    [add_pairs(cloud, self.config.pairs) for cloud in make_clouds(event, schema, choice)],
-                )
+                yield ref, self.read_raw(ref)()
             except HeptError as error:
                 yield ref, error
+
+    def read_raw(self, ref: EventRef) -> Callable[[], list[PointCloud]]:
+        """Read one event; the function that is returned makes its clouds."""
+        choice = self.config.clouds
+        event = read_event(self.parts, ref.event_id, with_truth=choice.is_labelled)
+        return lambda: [
+            add_pairs(cloud, self.config.pairs) for cloud in make_clouds(event, self.schema, choice)
+        ]
 
     def _shared(self, index: PartIndex) -> list[int]:
         there = set(index.event_id.tolist())

@@ -5,7 +5,7 @@ In: a folder or zip of events, and a configuration; out: an `EventSource`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypedDict
@@ -133,19 +133,20 @@ class TrackingSource:
         self, events: Sequence[EventRef]
     ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
         """Read, featurise and pair one event after the other."""
-        files = {event.event_id: event for event in self.events}
         for ref in events:
             try:
-                yield ref, self._read(files[ref.event_id])
+                yield ref, self.read_raw(ref)()
             except HeptError as error:
                 yield ref, error
 
-    def _read(self, files: EventFiles) -> list[PointCloud]:
-        choice = self.config.clouds
+    def read_raw(self, ref: EventRef) -> Callable[[], list[PointCloud]]:
+        """Read one event; the function that is returned makes its clouds."""
+        files, choice = next(e for e in self.events if e.event_id == ref.event_id), self.config.clouds
         read = read_acts_event if files.is_acts else read_event
         event = read(files, with_cells=choice.has_cell_features, with_truth=choice.is_labelled)
-        clouds = make_clouds(event, self.detector, choice)
-        return [add_pairs(cloud, self.config.pairs) for cloud in clouds]
+        return lambda: [
+            add_pairs(cloud, self.config.pairs) for cloud in make_clouds(event, self.detector, choice)
+        ]
 
 
 def add_pairs(cloud: PointCloud, choice: PairChoice, schema: Schema = TRACKING) -> PointCloud:

@@ -1,13 +1,15 @@
 """Apply a trained model: a dataset enters, a Parquet table with one row a point leaves.
 
 Columns: `event_id`, `sector`, the point's number in the source (`hit_id` or `index_in_source`, as the dataset
-names it); where the model embeds, the point's `embedding` and `track` (−1 for none); where it classifies, its
-`score`, the model's output between 0 and 1, and `weight`, its probability of the label, calibrated on the
-validation split.
+names it); where the model embeds, the point's `embedding` and `track_id` (−1 for none), unique in the event:
+of overlapping sectors, each track is kept in the one that has most of it; where the model classifies, its
+`score`, the output between 0 and 1, and `weight`, its probability of the label, calibrated on the validation
+split. Of tracks whose hits have positions, a second file has the helices.
 """
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -18,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hepdata.features.sectors import Sectors
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
 from hepdata.progress import Progress, Silent
@@ -26,7 +29,10 @@ from hept.evaluation.inference import run_model
 from hept.evaluation.truth import read_columns
 from hept.model.dataset_checks import find_target
 from hept.model.trained import TrainedModel
-from hept.tracks.finder import Clustering, find_tracks
+from hept.tracks.finder import Clustering, Columns, find_tracks
+from hept.tracks.table import LAYOUT as FITS
+from hept.tracks.table import fit_tracks, keep_home, name_fits, tabulate_fits
+from hept.tracks.tree import number_labels
 
 
 @dataclass(frozen=True)
@@ -76,22 +82,70 @@ def predict(
     listener = progress or Silent()
     listener.start("predicting", sum(len(dataset[name]) for name in splits), "cloud")
     n_clouds = n_points = n_tracks = 0
-    with write_atomically(out) as file, pq.ParquetWriter(file, layout, compression="zstd") as writer:
+    numbers = _Numbers(find_sectors(dataset))
+    with ExitStack() as files:
+        writer = files.enter_context(_open_table(files, out, layout))
+        fits = files.enter_context(_open_table(files, name_fits(out), FITS)) if trained.is_embedding else None
         for result, batch in chain.from_iterable(answers):
-            weight = None if trained.is_embedding else _weigh(trained, result, batch, pt)
-            table = _rows(result, batch, clustering or Clustering(), layout, weight)
+            label = weight = None
+            if trained.is_embedding:
+                columns = read_columns(batch)
+                label = find_tracks(result.cpu().double().numpy(), columns, clustering or Clustering())
+                label, n_found = numbers.number(label, columns, batch)
+                fitted = fit_tracks(label, columns, (clustering or Clustering()).steps.error)
+                if fits is not None and fitted is not None:
+                    fits.write_table(tabulate_fits(int(batch.event_id[0]), fitted))
+                n_tracks += n_found
+            else:
+                weight = _weigh(trained, result, batch, pt)
+            table = _rows(result, batch, label, layout, weight)
             writer.write_table(table)
             n_clouds, n_points = n_clouds + 1, n_points + len(table)
-            if trained.is_embedding and len(table):
-                n_tracks += 1 + int(table["track"].to_numpy().max())
             listener.advance(1)
     listener.finish()
     return Prediction(out, n_clouds, n_points, n_tracks if trained.is_embedding else None)
 
 
+def _open_table(files: ExitStack, path: Path, layout: pa.Schema) -> pq.ParquetWriter:
+    return pq.ParquetWriter(files.enter_context(write_atomically(path)), layout, compression="zstd")
+
+
+@dataclass
+class _Numbers:
+    """Numbers of tracks that are unique in an event, whose sectors follow one another."""
+
+    sectors: Sectors
+    event: int = -1
+    n_before: int = 0
+
+    def number(
+        self, label: NDArray[np.int64], columns: Columns, batch: Batch
+    ) -> tuple[NDArray[np.int64], int]:
+        """The tracks that are at home in a cloud's sector, and how many they are."""
+        event, sector = int(batch.event_id[0]), int(batch.sector[0])
+        self.n_before = self.n_before if event == self.event else 0
+        self.event = event
+        label = number_labels(keep_home(label, columns, self.sectors, sector))
+        n = int(label.max(initial=-1)) + 1
+        label = np.where(label >= 0, label + self.n_before, label)
+        self.n_before += n
+        return label, n
+
+
+def find_sectors(dataset: Dataset) -> Sectors:
+    """The sectors that a dataset was built with; one where its manifest names none."""
+    found: object = dataset.manifest.configuration
+    for key in ("source", "clouds", "sectors"):
+        found = found.get(key) if isinstance(found, dict) else None
+    try:
+        return Sectors(**found) if isinstance(found, dict) else Sectors()
+    except TypeError:
+        return Sectors()
+
+
 def _layout(point_id: str, *, is_embedding: bool) -> pa.Schema:
     answer = (
-        [("embedding", pa.list_(pa.float32())), ("track", pa.int64())]
+        [("embedding", pa.list_(pa.float32())), ("track_id", pa.int64())]
         if is_embedding
         else [("score", pa.float32()), ("weight", pa.float32())]
     )
@@ -108,7 +162,7 @@ def _weigh(trained: TrainedModel, out: Tensor, batch: Batch, pt: str | None) -> 
 def _rows(
     out: Tensor,
     batch: Batch,
-    clustering: Clustering,
+    label: NDArray[np.int64] | None,
     layout: pa.Schema,
     weight: NDArray[np.float64] | None,
 ) -> pa.Table:
@@ -124,7 +178,7 @@ def _rows(
         width = embeddings.shape[1]
         offsets = pa.array(np.arange(0, n * width + 1, width, dtype=np.int32))
         columns.append(pa.ListArray.from_arrays(offsets, pa.array(embeddings.ravel())))
-        columns.append(find_tracks(embeddings, read_columns(batch), clustering))
+        columns.append(label)
     else:
         columns += [out.reshape(-1).float().sigmoid().cpu().numpy(), weight]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, layout, strict=True)]

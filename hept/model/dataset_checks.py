@@ -31,6 +31,7 @@ def check_training(config: TrainConfig, dataset: Dataset) -> None:
     # Other objectives may need pairs too, but their modules import torch; they are checked later.
     is_paired = find_target(dataset).objective == "pairs" and config.loss.negatives != "mined"
     check_labels(dataset, needs_pairs=is_paired)
+    _check_output(config, dataset)
     check_fit(dataset, *choose_model_inputs(config, dataset), whose="this run")
 
 
@@ -147,6 +148,16 @@ def check_labels(dataset: Dataset, *, needs_pairs: bool) -> None:
             expected="positive and negative pairs for the InfoNCE loss",
             remedy="build the dataset with pairs (`pairs='paper'` of hept-data build tracking), or set "
             "loss.negatives=mined",
+        )
+
+
+def _check_output(config: TrainConfig, dataset: Dataset) -> None:
+    if find_target(dataset).objective == "classification" and config.model.out_dim != 1:
+        raise InputError(
+            "model.out_dim",
+            found=f"{config.model.out_dim} outputs of a point",
+            expected="1 for the objective 'classification' of this dataset",
+            remedy="choose a preset for classes, such as points-classes",
         )
 
 

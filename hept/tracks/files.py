@@ -81,8 +81,8 @@ def _read_table(path: Path) -> pa.Table:
     try:
         if path.suffix == ".parquet":
             file = pq.ParquetFile(path)
-            wanted = {*COLUMNS, "hit_ids"}
-            return file.read([name for name in file.schema_arrow.names if name in wanted] or None)
+            wanted = [name for name in file.schema_arrow.names if name in (*COLUMNS, "hit_ids")]
+            return file.read(wanted) if len(wanted) > 1 else file.schema_arrow.empty_table()
         return csv.read_csv(path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(

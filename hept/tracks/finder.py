@@ -23,7 +23,7 @@ from hept.tracks.refinement import (
     drop_outliers,
     merge_pieces,
 )
-from hept.tracks.tree import NO_TRACK, TreeChoice, find_cut, grow_tracks
+from hept.tracks.tree import NO_TRACK, TreeChoice, find_cut, grow_tracks, number_labels
 
 Method = Literal["tree", "dbscan", "hdbscan"]
 METHODS: tuple[Method, ...] = ("tree", "dbscan", "hdbscan")
@@ -150,7 +150,7 @@ def _follow_tree(
         watch(f"{name}tree", label)
         if places is not None:
             label = _improve(label, places, steps, cut * steps.reach, lambda s, at: watch(name + s, at))  # noqa: B023
-    return label
+    return number_labels(label)
 
 
 def _improve(label: Labels, places: HitPlaces, steps: StepChoice, reach: float, watch: Watch) -> Labels:

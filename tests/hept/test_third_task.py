@@ -23,6 +23,7 @@ from hept.metrics.figures import FIGURES
 from hept.model.weights import load_model
 from hept.objectives.objective import OBJECTIVES
 from hept.report.write import write_report
+from hept.runs.plan import plan_settings
 from hept.settings.config import check_config
 from hept.training.trainer import fit
 
@@ -111,7 +112,7 @@ def test_a_new_classification_task(write_task, small_config, tmp_path):
     assert expected > 0.8
     predict(trained, opened, tmp_path / "cells.parquet", split="test")
     table = pq.read_table(tmp_path / "cells.parquet")
-    assert table.column_names == ["event_id", "sector", "cell_id", "score"]
+    assert table.column_names == ["event_id", "sector", "cell_id", "score", "weight"]
     assert set(table["cell_id"].to_pylist()) == set(range(1000, 1096))
     page = write_report(run, opened, progress=None).read_text()
     assert "HEPT calorimeter" in page
@@ -208,6 +209,16 @@ def test_a_model_is_not_evaluated_on_another_task(write_task, small_config, tmp_
     )
     with pytest.raises(InputError, match="found a calorimeter-showers dataset; expected a calorimeter"):
         evaluate(run, other)
+
+
+def test_presets_for_any_task_follow_the_objective(write_task, tmp_path):
+    dataset = write_task(SIGNAL, cells)
+    config, _ = plan_settings(dataset, None, [], "cpu")
+    assert (config.task, config.model.out_dim) == ("calorimeter", 1)
+    with pytest.raises(
+        InputError, match=r"model.out_dim: found 12 outputs of a point; expected 1 for the obj"
+    ):
+        plan_settings(dataset, "points-pairs", [], "cpu")
 
 
 def test_a_dataset_without_a_target_or_with_unknown_figures_is_one_line(write_task, small_config, tmp_path):

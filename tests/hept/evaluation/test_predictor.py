@@ -41,7 +41,7 @@ def test_every_hit_has_its_embedding_and_track(run, tracking_dataset, tmp_path):
     rows = table[table.event_id == int(batch.event_id[0])]
     np.testing.assert_array_equal(rows.hit_id, batch.hit_id)
     np.testing.assert_array_equal(np.stack(rows.embedding), out)
-    np.testing.assert_array_equal(rows.track, cluster(out.numpy(), method="dbscan", eps=0.5, min_points=2))
+    np.testing.assert_array_equal(rows.track_id, cluster(out.numpy(), method="dbscan", eps=0.5, min_points=2))
 
 
 def test_no_truth_is_needed(run, make_dataset, tmp_path):
