@@ -174,7 +174,11 @@ def _make_page(found: RunComparison, runs: Sequence[Path], datasets: Sequence[st
     )
     page.add_section("Settings that differ", "" if found.settings else "None.")
     if found.settings:
-        page.add_table(("setting", *found.names), [(k, *map(str, v)) for k, v in found.settings.items()])
+        page.add_table(
+            ("setting", *found.names),
+            [(k, *map(str, v)) for k, v in found.settings.items()],
+            notes_from=len(runs) + 1,
+        )
     page.add_section("Metrics", DEFINITION)
     rows: list[tuple[object, ...]] = []
     for name, values in found.metrics.items():
@@ -182,7 +186,7 @@ def _make_page(found: RunComparison, runs: Sequence[Path], datasets: Sequence[st
         if len(runs) > 1 and name in found.differences:
             others = (format_estimate(value, sign="+") for value in found.differences[name][1:])
             rows.append((f"… difference to {found.names[0]}", "", *others))
-    page.add_table(("metric", *found.names), rows)
+    page.add_table(("metric", *found.names), rows, notes_from=len(runs) + 1)
     histories = {n: RunFolder(run).read_rows("metrics") for n, run in zip(found.names, runs, strict=True)}
     page.add_section("Training")
     page.add_figure(draw_histories(histories), "Training loss and validation metric by epoch.")

@@ -47,11 +47,15 @@ class Page:
         if text:
             self._parts.append(f"<p>{escape(text)}</p>")
 
-    def add_table(self, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """A table; numbers with four digits, right-aligned; columns after the second in small print."""
+    def add_table(
+        self, header: Sequence[str], rows: Sequence[Sequence[object]], *, notes_from: int = 2
+    ) -> None:
+        """A table; numbers with four digits, right-aligned; columns from `notes_from` on are small print."""
         head = "".join(f"<th>{escape(name)}</th>" for name in header)
         body = "".join(
-            f"<tr>{''.join(_cell(value, is_note=place > 1) for place, value in enumerate(row))}</tr>"
+            "<tr>"
+            + "".join(_cell(value, is_note=place >= notes_from) for place, value in enumerate(row))
+            + "</tr>"
             for row in rows
         )
         self._parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
