@@ -62,7 +62,7 @@ def command(
     \b
     Examples:
       hept-data simulate tracking raw --events 20 --hits-per-event 2000
-      hept-data simulate tracking raw --events 1000 --engine acts
+      hept-data simulate tracking realistic --events 1000 --engine acts
     """
     summary = simulate_tracking(
         out,

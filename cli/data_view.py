@@ -26,8 +26,8 @@ def command(dataset: str, out: Path | None, split: str, events: int) -> None:
 
     \b
     Example:
-      hept-data simulate tracking raw --events 10
-      hept-data build tracking raw tracking
+      hept-data simulate tracking raw --events 20 --hits-per-event 2000
+      hept-data build tracking raw tracking --workers 2
       hept-data view tracking --out events.html
     """
     click.echo(view(dataset, out, split=split, events=events))
