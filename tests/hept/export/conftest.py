@@ -1,14 +1,14 @@
 """Small models with drawn weights, on disk as a training leaves them."""
 
-import json
-
 import pytest
 import torch
 
 from hepdata.schema import SCHEMAS
+from hept.evaluation.tuning import save_clustering
 from hept.model.build import build_network
 from hept.model.weights import ModelCard, load_model, save_weights
 from hept.settings.config import load_config
+from hept.tracks.finder import Clustering
 
 SMALL = [
     "model.n_layers=1",
@@ -50,7 +50,7 @@ def write_model(folder, task="tracking", kind="hept"):
     )
     folder.mkdir()
     save_weights(folder / "best.safetensors", network.state_dict(), card)
-    (folder / "clustering.json").write_text(json.dumps({"method": "dbscan", "eps": 0.15, "min_points": 2}))
+    save_clustering(folder / "best.safetensors", Clustering("dbscan", eps=0.15, min_points=2))
     return folder
 
 
