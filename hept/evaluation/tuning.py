@@ -269,7 +269,7 @@ def name_file(model: Path) -> Path:
     """Where the choice for a run folder or a weights file is kept: in the folder, or beside the file."""
     if model.is_dir():
         return model / FILE
-    if (model.parent / "run.json").exists():
+    if (model.parent / "run.json").exists() or (model.parent / FILE).exists():
         return model.parent / FILE
     return model.with_suffix(f".{FILE}")
 

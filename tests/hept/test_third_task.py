@@ -134,7 +134,7 @@ def test_a_new_pairs_task(write_task, small_config, tmp_path):
     assert trained.coords[1].final_period == pytest.approx(2 * np.pi)
     save_clustering(run, tune_clustering(trained, opened)[0].clustering)
     predict(trained, opened, tmp_path / "cells.parquet")
-    assert pq.read_table(tmp_path / "cells.parquet").column_names[2:] == ["cell_id", "embedding", "track"]
+    assert pq.read_table(tmp_path / "cells.parquet").column_names[2:] == ["cell_id", "embedding", "track_id"]
     assert "efficiency_double_majority" in write_report(run, opened).read_text()
 
 
