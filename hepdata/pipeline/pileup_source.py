@@ -120,6 +120,13 @@ class PileupSource:
         limits = [] if last_event is None else [last_event + 1]
         limits += [] if max_events is None else [first + max_events]
         n_kept = np.diff(np.minimum(ends, min(limits)) if limits else ends, prepend=0)
+        if max_events is not None and max_events < 1:
+            raise InputError(
+                "`max_events`",
+                found=str(max_events),
+                expected="at least 1",
+                remedy="leave it out for all events",
+            )
         if first >= n_kept.sum():
             raise InputError(
                 "`events`",
