@@ -55,7 +55,7 @@ def command(
 
     \b
     Examples:
-      hept-train tune tracking --out runs/tune --search optimizer.lr=1e-4:1e-2:log --preset tracking-demo --trials 2
+      hept-train tune tracking --out runs/tune --search optimizer.lr=1e-4:1e-2:log --preset tracking-demo
       hept-train tune tracking --out runs/tables --search model.n_tables=1,2 --preset tracking-demo --trials 2
     """
     found = hept.tune(

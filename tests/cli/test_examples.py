@@ -17,7 +17,7 @@ BIN = Path(sys.executable).parent
 # Examples that train for long, with what makes them short enough for a test.
 SHORTER = {
     "fit": "--set epochs=1",
-    "tune": "--set epochs=1",
+    "tune": "--set epochs=1 --trials 2",
     "compare": "--budget 1epochs --models hept,gcn --tables accuracy",
 }
 # These take minutes even when short: their own tests run them.
