@@ -22,7 +22,7 @@ from hept.devices.traffic import TrafficCounter
 from hept.model.build import build_network
 from hept.model.network import checkpoint_activations
 from hept.settings.fields import ModelConfig
-from hept.training.memory_plan import FLOAT, HEAD_WIDTH, count_kept
+from hept.training.memory_plan import FLOAT, count_kept
 
 N_POINTS = 60_000
 MODELS: dict[str, dict[str, object]] = {
@@ -58,7 +58,7 @@ def _count(model: ModelConfig, *, is_sparing: bool = False) -> dict[str, float]:
         "kept": kept / N_POINTS,
         "peak": counter.peak / N_POINTS,
         "formula": by_formula,
-        "formula, peak": by_formula + FLOAT * HEAD_WIDTH,
+        "formula, peak": by_formula + FLOAT * model.head_width,
     }
 
 
