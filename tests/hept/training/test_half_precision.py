@@ -41,7 +41,7 @@ def test_losses_and_gradients_are_those_of_float32(request, small_config, tmp_pa
 
 @pytest.fixture
 def overflowing(tracking_dataset, small_config, tmp_path):
-    """A run in float16 after its first epoch of four steps, its scale so large that every loss is infinite."""
+    """A run in float16 after an epoch of four steps, its scale so large that every loss is infinite."""
     out = tmp_path / "run"
     config = small_config("tracking-demo", "precision=16-mixed", "epochs=2")
     fit(config, tracking_dataset, out)
