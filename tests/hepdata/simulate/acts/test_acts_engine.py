@@ -127,7 +127,7 @@ def test_too_few_hits_are_refused(raw, tmp_path):
 @pytest.mark.parametrize("package", ["acts", "pythia8mc"])
 def test_a_missing_package_is_named_before_anything_is_written(package, tmp_path, monkeypatch):
     if package == "pythia8mc":
-        pytest.importorskip("acts", reason="pyacts, which is looked for first, is not installed: extra [acts]")
+        pytest.importorskip("acts", reason="looked for first: needs the extra [acts]")
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=rf"import {package}: .*pip install 'hept\[acts\]'"):
         hepdata.simulate_tracking(tmp_path / "out", engine="acts")
