@@ -14,11 +14,13 @@ import pytest
 from hept_cli import data, train
 
 BIN = Path(sys.executable).parent
-# Examples that train for long, with what makes them short enough for a test.
+# Examples that take long, with what makes them short enough for a test.
 SHORTER = {
-    "fit": "--set epochs=1",
-    "tune": "--set epochs=1 --trials 2",
-    "compare": "--budget 1epochs --models hept,gcn --tables accuracy",
+    "hept-train fit": "--set epochs=1",
+    "hept-train tune": "--set epochs=1 --trials 2",
+    "hept-train export": "--quick",
+    "hept-train package": "--quick",
+    "hept-train compare": "--budget 1epochs --models hept,gcn --tables accuracy",
 }
 # These take minutes even when short: their own tests run them.
 LEFT_OUT = {"demo", "theory", "compare", "doctor"}
@@ -105,6 +107,6 @@ def test_examples_work_as_printed(folder):
         for line in examples_of(command):
             # The extra [acts] is not among those of the tests' environment.
             if line not in done and line.split()[1] not in LEFT_OUT and "--engine acts" not in line:
-                run(f"{line} {SHORTER.get(name, '')}" if "--resume" not in line else line, folder)
+                run(f"{line} {SHORTER.get(program, '')}" if "--resume" not in line else line, folder)
                 done.add(line)
     assert (folder / "runs" / "a").is_dir()
