@@ -107,7 +107,7 @@ def write_export(
 
     progress.announce(f"tracing {trained.source}")
     graph, program = trace(trained, inputs)
-    metadata = describe_model(trained, graph, _find_clustering(trained))
+    metadata = describe_model(trained, graph, find_clustering(trained))
     with disk_errors(path):
         folder = Path(mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     draft = folder / path.name
@@ -132,7 +132,7 @@ def write_export(
     return Exported(path, (*graph.input_names, "offsets"), graph.output_name, certificate)
 
 
-def _find_clustering(trained: TrainedModel) -> Clustering | None:
+def find_clustering(trained: TrainedModel) -> Clustering | None:
     """Clustering of the model's run, if it was tuned."""
     from hept.evaluation.tuning import load_clustering
 
