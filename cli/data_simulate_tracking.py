@@ -12,8 +12,8 @@ from hepdata.commands import simulate_tracking
 from hepdata.schema import SCORED_PT
 from hepdata.simulate.trackml_writer import FIRST_EVENT, SimulationSummary
 
-from .frame import json_option, write_json
-from .tables import format_bytes, print_table
+from .command_line import json_option, write_json
+from .printing import format_bytes, print_table
 
 
 @click.command("tracking", context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,8 +9,8 @@ import click
 
 import hept
 
-from .frame import json_option, write_json
-from .tables import console, print_table
+from .command_line import json_option, write_json
+from .printing import console, print_table
 
 
 @click.command("score")

@@ -17,7 +17,7 @@ from hept.attention.kernels import BACKENDS, native, triton
 from hept.attention.kernels.operands import Blocks, Layout, Operands
 from hept.attention.kernels.operators import BlockAttention
 from hept.attention.kernels.plain import attend_plain
-from hept.diagnosis.event import draw_event
+from hept.diagnosis.made_up_event import draw_event
 from hept.diagnosis.verdict import Verdict, judge, skip
 from hept.losses import info_nce
 from hept.metrics import average_precision_at_k

@@ -9,7 +9,7 @@ import torch
 
 from hept.devices.choice import Precision
 from hept.devices.precision import mixed_precision
-from hept.diagnosis.event import Event, draw_event
+from hept.diagnosis.made_up_event import Event, draw_event
 from hept.diagnosis.verdict import Verdict, compare_losses, judge
 from hept.losses import RandomNegatives, info_nce
 from hept.model.transformer import HEPT

@@ -14,8 +14,8 @@ from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.cleaning import Cleaning, tabulate_weights
 from hept.metrics.jets import PT_MIN
 from hept.report.definitions import explain
-from hept.report.page import Page
-from hept.report.particles import add_particles
+from hept.report.html_page import Page
+from hept.report.scored_particles import add_particles
 
 COLORS = {"truth": INK, "model": SIGNAL, "puppi": ACCENT, "chs": REFERENCE, "none": "#b8860b"}
 _AXES = {

@@ -12,7 +12,7 @@ from hepdata.errors import InputError
 from hepdata.storage.atomic import write_atomically
 from hept.report.compare_runs import draw_histories
 from hept.report.definitions import name_metric
-from hept.report.page import Link, Page
+from hept.report.html_page import Link, Page
 from hept.runs.folder import RunFolder
 from hept.settings.differences import find_nearest_preset
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from hepdata.errors import InputError
 from hepdata.storage.atomic import disk_errors
 from hept.settings.fields import TrainConfig, list_keys
-from hept.settings.table import read_setting
+from hept.settings.listing import read_setting
 from hept.training.scalars import ScalarFile
 
 # Identity of the run at the service, so that a resumed run goes on there.

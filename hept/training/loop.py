@@ -32,8 +32,8 @@ from hept.model.build import build_network
 from hept.model.network import InPrecision, Network, checkpoint_activations
 from hept.model.trained import TrainedModel
 from hept.objectives.objective import make_objective
-from hept.runs.data import TrainingData
 from hept.runs.folder import LAST, RunFolder
+from hept.runs.training_data import TrainingData
 from hept.settings.fields import TrainConfig
 from hept.training.expected_time import RunLength
 from hept.training.interrupt import Interrupt

@@ -18,7 +18,7 @@ from hept.model.build import build_network
 from hept.model.network import Network, count_parameters
 from hept.model.transformer import HEPT
 from hept.objectives.objective import find_objective
-from hept.runs.data import TrainingData, open_training_data
+from hept.runs.training_data import TrainingData, open_training_data
 from hept.settings.fields import ModelConfig, TrainConfig
 
 FLOAT, LONG = 4, 8

@@ -13,7 +13,7 @@ from hepdata.schema import PILEUP
 from hept.devices.peak_memory import available_gigabytes, peak_gigabytes
 from hept.model.build import find_periods
 from hept.model.frame import Frame
-from hept.paper.comparison.cost import median_seconds
+from hept.paper.comparison.step_cost import median_seconds
 from hept.paper.comparison.store import Result
 from hept.paper.systems.registry import build_model
 

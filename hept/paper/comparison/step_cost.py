@@ -24,7 +24,7 @@ from hept.objectives.objective import Objective, make_objective
 from hept.paper.comparison.store import Result
 from hept.paper.systems.catalog import find_system
 from hept.paper.systems.neighbors import find_neighbors
-from hept.runs.data import TrainingData
+from hept.runs.training_data import TrainingData
 from hept.settings.fields import TrainConfig
 
 
