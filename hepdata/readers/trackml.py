@@ -80,7 +80,8 @@ class TrackMLEvent:
         cells: hit_id, ch0, ch1, value; (C,) each; None if not requested.
         particle_id: (J,) the particle that made each hit, 0 for noise; None for an event without truth.
         weight: (J,) of each hit in the challenge's score; None for an event without truth.
-        particles: particle_id, vx, vy, vz (mm), px, py, pz (GeV), q (e); (K,) each; None for an event without truth.
+        particles: particle_id, vx, vy, vz (mm), px, py, pz (GeV), q (e); (K,) each; None for an event without
+            truth.
     """
 
     event_id: int
