@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,18 +26,7 @@ from .tables import console, print_table
 )
 @click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw it.")
 @json_option
-def command(
-    tracks: Path,
-    dataset: str,
-    split: str,
-    pt_min: float,
-    eta_max: float | None,
-    min_hits: int,
-    min_layers: int,
-    primary: bool | None,
-    picture: Path | None,
-    json_path: Path | None,
-) -> None:
+def command(tracks: Path, dataset: str, json_path: Path | None, **arguments: Any) -> None:
     """Score TRACKS, the output of any tracker, against the truth of DATASET.
 
     TRACKS is Parquet or CSV with event_id, hit_id and track_id (a TrackML submission, the output of
@@ -48,18 +38,7 @@ def command(
       hept-train predict runs/a tracking --out tracks.parquet
       hept-train score tracks.parquet tracking --picture tracks.png
     """
-    scored = hept.score_tracks(
-        tracks,
-        dataset,
-        split,
-        pt_min=pt_min,
-        eta_max=eta_max,
-        min_hits=min_hits,
-        min_layers=min_layers,
-        primary=primary,
-        picture=picture,
-        progress=True,
-    )
+    scored = hept.score_tracks(tracks, dataset, **arguments, progress=True)
     # Imported after all checks.
     from hept.evaluation.scoring import PROPERTIES
 

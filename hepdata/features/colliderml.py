@@ -61,17 +61,19 @@ def make_clouds(event: ColliderMLEvent, schema: Schema, choice: CloudChoice) -> 
         if choice.min_pt is not None:
             pt = label_particles(particle_id, event.particles, name)["pt"]
     kept = keep_hits(layer, particle_id, pt, choice, name)
-    columns: Arrays = {"hit_id": kept, "layer": layer[kept], "module_id": hits["surface_id"][kept]}
-    columns |= {key: hits[key][kept] for key in ("volume_id", "layer_id")}
+    # Nothing is copied where all hits are kept.
+    rows = slice(None) if len(kept) == len(layer) else kept
+    columns: Arrays = {"hit_id": kept, "layer": layer[rows], "module_id": hits["surface_id"][rows]}
+    columns |= {key: hits[key][rows] for key in ("volume_id", "layer_id")}
     columns |= locate_hits(
-        {"hit_id": kept} | {key: hits[key][kept].astype(np.float64) for key in ("x", "y", "z")}, name
+        {"hit_id": kept} | {key: hits[key][rows].astype(np.float64) for key in ("x", "y", "z")}, name
     )
     if schema.has_column("time"):
-        columns["time"] = hits["time"][kept]
+        columns["time"] = hits["time"][rows]
     if schema.has_column("baseline_track"):
-        columns["baseline_track"] = assign_tracks(event)[kept]
+        columns["baseline_track"] = assign_tracks(event)[rows]
     if particle_id is not None and event.particles is not None:
-        columns["particle_id"] = particle_id[kept]
+        columns["particle_id"] = particle_id[rows]
         columns |= label_particles(columns["particle_id"], event.particles, name)
     return divide_hits(event.event_id, columns, schema, choice, name)
 

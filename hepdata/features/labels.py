@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hepdata.errors import InputError
@@ -54,29 +56,30 @@ def label_particles(
         InputError: A particle with hits flies along the beam, where η is infinite.
     """
     known = particles["particle_id"]
-    row = np.searchsorted(known, particle_id)
-    is_known = particle_id != NOISE
-    is_known &= known.take(row, mode="clip") == particle_id if len(known) else False
-    row = row[is_known]
-    pt = np.hypot(particles["px"], particles["py"], dtype=np.float64)
-    still = np.flatnonzero(pt[row] <= 0)
+    # By hashing: a binary search takes ten times as long.
+    found = pc.index_in(pa.array(particle_id), pa.array(known)).fill_null(len(known)).to_numpy()
+    # Row len(known), of zeros, is for noise and for what is not listed.
+    row = np.where(particle_id == NOISE, len(known), found)
+    px, py, pz = (np.append(particles[name], 0).astype(np.float64) for name in ("px", "py", "pz"))
+    pt = np.hypot(px, py)
+    labels: dict[str, NDArray[Any]] = {"pt": pt[row]}
+    still = np.flatnonzero((labels["pt"] == 0) & (row < len(known)))
     if len(still):
         raise InputError(
             event,
-            found=f"particle {particle_id[is_known][still[0]]} without transverse momentum",
+            found=f"particle {particle_id[still[0]]} without transverse momentum",
             expected="particles with px or py",
             remedy="repair the particles file or leave the event out",
         )
-    labels: dict[str, NDArray[Any]] = {name: np.zeros(len(particle_id)) for name in ("pt", "particle_eta")}
-    labels["pt"][is_known] = pt[row]
-    labels["particle_eta"][is_known] = pseudorapidity(pt[row], particles["pz"][row])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        eta = pseudorapidity(pt, pz)
+    eta[-1] = 0
+    labels["particle_eta"] = eta[row]
     if "vertex_primary" in particles:
-        labels["vertex_primary"] = np.zeros(len(particle_id), dtype=np.int64)
-        labels["vertex_primary"][is_known] = particles["vertex_primary"][row]
+        labels["vertex_primary"] = np.append(particles["vertex_primary"], 0)[row]
     if set(_ORIGIN_SOURCE) <= set(particles):
         for column, name in zip(ORIGIN, _ORIGIN_SOURCE, strict=True):
-            labels[column.name] = np.zeros(len(particle_id))
-            labels[column.name][is_known] = particles[name][row]
+            labels[column.name] = np.append(particles[name], 0)[row]
     return labels
 
 
@@ -86,7 +89,8 @@ def count_hits(particle_id: NDArray[np.int64], layer: NDArray[np.int64]) -> dict
     Only hits of this cloud count: a particle that is cut by the edge of a sector, or by the choice of
     layers, is reconstructable only if enough of it is left.
     """
-    particle_k, particle_j = np.unique(particle_id, return_inverse=True)
+    encoded = pa.array(particle_id).dictionary_encode()
+    particle_k, particle_j = encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
     n_hits_k = np.bincount(particle_j, minlength=len(particle_k))
     n_layers = int(layer.max()) + 1 if len(layer) else 1
     # A table of particles × layers is an order of magnitude faster than sorting the pairs.

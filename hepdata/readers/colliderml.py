@@ -28,6 +28,7 @@ STEP_BYTES = 32_000_000
 _LARGEST = {"x": 1e5, "y": 1e5, "z": 1e5, "px": 1e6, "py": 1e6, "pz": 1e6, "volume_id": 2**15 - 1}
 _LARGEST |= {"layer_id": 2**15 - 1, "surface_id": 2**31 - 1, "time": 1e9, "vertex_primary": 2**31 - 1}
 _LARGEST |= {"vx": 1e9, "vy": 1e9, "vz": 1e9, "charge": 100}
+_WHOLE = frozenset({"volume_id", "layer_id", "surface_id", "vertex_primary", "track_id"})
 _SIGNED = frozenset({"x", "y", "z", "px", "py", "pz", "time", "vertex_primary", "vx", "vy", "vz", "charge"})
 
 
@@ -134,6 +135,10 @@ def _read_row(index: PartIndex, event_id: int) -> tuple[Path, dict[str, pa.Array
 
 
 def _list_at(column: pa.Array, row: int) -> pa.Array:
+    if pa.types.is_fixed_size_list(column.type):
+        column = column.cast(pa.list_(column.type.value_type))
+    if not isinstance(column, pa.ListArray | pa.LargeListArray):
+        raise pa.ArrowTypeError(f"{column.type} in place of a list")
     if column.is_null()[row].as_py():
         return pa.nulls(1)
     begin, end = column.offsets[row].as_py(), column.offsets[row + 1].as_py()
@@ -153,13 +158,13 @@ def _as_array(values: pa.Array, name: str, where: str) -> NDArray[Any]:
     if values.null_count:
         raise _bad(where, f"no value in {name}", "a number for every point")
     array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    if array.dtype.kind not in "iufb":
-        raise _bad(where, f"{name} of type {values.type}", "numbers")
+    if array.dtype.kind not in ("iu" if name in _WHOLE else "iufb"):
+        raise _bad(where, f"{name} of type {values.type}", f"{'whole ' if name in _WHOLE else ''}numbers")
     if name == "particle_id":
         return _as_ids(array, where)
     if not len(array):
         return array
-    lowest, highest = array.min(), array.max()
+    lowest, highest = array.min().item(), array.max().item()
     limit = _LARGEST.get(name, 2**63 - 1)
     # False for NaN, too.
     if not (lowest >= (-limit if name in _SIGNED else 0) and highest <= limit):
@@ -192,10 +197,13 @@ def _read_tracks(
     columns: Mapping[str, pa.Array], n_hits: int, where: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     lists = columns["hit_ids"]
-    if lists.null_count or not pa.types.is_list(lists.type):
+    if lists.null_count or not pa.types.is_list(lists.type) or not pa.types.is_integer(lists.type.value_type):
         raise _bad(where, f"hit_ids of type {lists.type}", "a list of hits for every track")
     offsets = lists.offsets.to_numpy().astype(np.int64)
-    hits = lists.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]].astype(np.int64)
+    values = lists.values[offsets[0] : offsets[-1]]
+    if values.null_count:
+        raise _bad(where, "an empty value in hit_ids", "a hit in every place")
+    hits = values.to_numpy(zero_copy_only=False).astype(np.int64)
     if len(hits) and (hits.min() < 0 or hits.max() >= n_hits):
         raise _bad(where, f"hits {hits.min()} to {hits.max()} in tracks", f"positions below {n_hits} hits")
     ids = columns.get("track_id")

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from hepdata.loader.dataset import open_dataset
 from hept.devices.clock import time_in_turns
+from hept.devices.peak_memory import available_gigabytes, peak_gigabytes
 from hept.diagnosis.event import N_NEGATIVES, Event, draw_event, write_events
 from hept.diagnosis.verdict import Verdict, judge, judge_speed
 from hept.losses import RandomNegatives, info_nce
 from hept.model.transformer import HEPT
 from hept.paper import literal_model
-from hept.paper.comparison.memory import available_gigabytes, peak_gigabytes
 from hept.paper.literal_loss import literal_info_nce
 
 SIZES = (6_000, 60_000, 2**18)

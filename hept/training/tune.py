@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from hepdata.errors import InputError, JobError
+from hepdata.yaml_text import parse_yaml
 from hept.runs.run import Run
 from hept.settings.config import nearest_setting
 from hept.settings.fields import list_keys
-from hept.settings.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     import optuna

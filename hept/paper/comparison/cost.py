@@ -16,11 +16,11 @@ from hepdata.loader.batch import Batch
 from hept.attention.clouds import Clouds
 from hept.devices.choice import Precision
 from hept.devices.clock import time_in_turns
+from hept.devices.peak_memory import peak_gigabytes
 from hept.devices.precision import mixed_precision
 from hept.model.build import build_network, find_periods
 from hept.model.network import Network, count_parameters
 from hept.objectives.objective import Objective, make_objective
-from hept.paper.comparison.memory import peak_gigabytes
 from hept.paper.comparison.store import Result
 from hept.paper.systems.catalog import find_system
 from hept.paper.systems.neighbors import find_neighbors

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from hepdata.schema import PILEUP
+from hept.devices.peak_memory import available_gigabytes, peak_gigabytes
 from hept.model.build import find_periods
+from hept.model.frame import Frame
 from hept.paper.comparison.cost import median_seconds
-from hept.paper.comparison.memory import available_gigabytes, peak_gigabytes
 from hept.paper.comparison.store import Result
-from hept.paper.systems.frame import Frame
 from hept.paper.systems.registry import build_model
 
 SCALING_MODELS = ("hept", "flatformer", "performer", "smyrf", "gcn")

@@ -16,8 +16,9 @@ from hept.attention.definition import cut_into_blocks
 from hept.attention.kernels import find_backend
 from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.ranks import sort_by
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.block_attention import attend_in_blocks
-from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.projections import Kernel, multi_head
 
 
@@ -79,8 +80,6 @@ def make_flatformer(frame: Frame, width: int, kernel: Kernel = "dot") -> Attenti
     return multi_head(
         frame,
         width,
-        lambda dim, layer: FlatFormerAttention(  # noqa: ARG005
-            block_size=3 * frame.block_size, layer=layer, kernel=kernel
-        ),
+        lambda dim, layer: FlatFormerAttention(block_size=3 * frame.block_size, layer=layer, kernel=kernel),
         kernel,
     )

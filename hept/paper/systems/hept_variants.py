@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
 from hept.attention.definition import HEPTAttention, lift_periodic
-from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.projections import encode_position
 
 
@@ -47,7 +48,7 @@ class PositionedAttention(nn.Module):
 
 def make_hept(
     frame: Frame,
-    width: int = 0,  # noqa: ARG001
+    width: int = 0,
     *,
     kernel: Literal["gaussian", "dot"] = "gaussian",
     and_coords: Sequence[int] = (0, 1),
