@@ -92,8 +92,8 @@ class Augmentation:
         if self.drop:
             cloud = _keep_some(cloud, rng.random(cloud.n_points) >= self.drop)
         if self.wedge < 1:
-            turn = cloud.columns["phi"].astype(np.float64) / (2 * np.pi) - rng.random()
-            cloud = _keep_some(cloud, turn % 1.0 < self.wedge)
+            behind = cloud.columns["phi"].astype(np.float64) / (2 * np.pi) - rng.random()
+            cloud = _keep_some(cloud, np.mod(behind, 1.0) < self.wedge)
         return cloud
 
 

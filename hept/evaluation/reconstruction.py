@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 from torch import Tensor
 
 from hepdata.loader.batch import Batch
@@ -33,7 +34,7 @@ class TrackFinder:
         self.matches.append(match)
         fits = fit_tracks(label, columns, self.clustering.steps.error)
         if fits is not None:
-            is_track = fits["n_hits"] >= MIN_HITS
+            is_track = np.asarray(fits["n_hits"], np.int64) >= MIN_HITS
             found = Residuals.compare({name: values[is_track] for name, values in fits.items()}, match)
             self.residuals += [] if found is None else [found]
 

@@ -225,7 +225,7 @@ def find_perigee(
     px: FloatArray,
     py: FloatArray,
     slope: FloatArray,
-    charge: NDArray[np.integer],
+    charge: FloatArray,
     *,
     field: float = FIELD,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
