@@ -27,8 +27,9 @@ STEP_BYTES = 32_000_000
 # mm, and GeV: beyond every detector and collider.
 _LARGEST = {"x": 1e5, "y": 1e5, "z": 1e5, "px": 1e6, "py": 1e6, "pz": 1e6, "volume_id": 2**15 - 1}
 _LARGEST |= {"layer_id": 2**15 - 1, "surface_id": 2**31 - 1, "time": 1e9, "vertex_primary": 2**31 - 1}
+_LARGEST |= {"vx": 1e9, "vy": 1e9, "vz": 1e9, "charge": 100}
 _WHOLE = frozenset({"volume_id", "layer_id", "surface_id", "vertex_primary", "track_id"})
-_SIGNED = frozenset({"x", "y", "z", "px", "py", "pz", "time", "vertex_primary"})
+_SIGNED = frozenset({"x", "y", "z", "px", "py", "pz", "time", "vertex_primary", "vx", "vy", "vz", "charge"})
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class ColliderMLEvent:
         event_id: Event number.
         source: File of its hits, for messages.
         hits: x, y, z (mm), volume_id, layer_id, surface_id; particle_id and time (ns) if the file has them.
-        particles: particle_id, px, py, pz (GeV); vertex_primary if the file has it. None if not requested.
+        particles: particle_id, px, py, pz (GeV); vertex_primary, vx, vy, vz (mm) and q if the file has them.
+            None if not requested.
         track_ids: (T,) numbers of the tracks; None if there are none.
         track_hits: For every track the positions of its hits, flat.
         track_offsets: (T + 1,) where each track begins in `track_hits`.
@@ -181,7 +183,7 @@ def _as_ids(array: NDArray[Any], where: str) -> NDArray[np.int64]:
 
 def _sort_particles(particles: dict[str, NDArray[Any]], where: str) -> dict[str, NDArray[Any]]:
     order = np.argsort(particles["particle_id"], kind="stable")
-    ordered = {name: values[order] for name, values in particles.items()}
+    ordered = {"q" if name == "charge" else name: values[order] for name, values in particles.items()}
     ids = ordered["particle_id"]
     doubled = np.flatnonzero(ids[1:] == ids[:-1])
     if len(doubled):

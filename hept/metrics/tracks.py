@@ -39,7 +39,7 @@ class EventTruth:
         particle: (N,) id of the hit's particle, 0 for noise.
         can_be_found: (N,) whether the hit's particle is reconstructable.
         properties: (N,) each, of the hit's particle: always `pt` and `eta`; `n_layers`, `vertex`, `origin`,
-            `density` where they are known.
+            `charge`, `phi`, `d0`, `z0` and `density` where they are known.
         weight: (N,) of the hit in the TrackML score.
     """
 

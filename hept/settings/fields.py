@@ -159,6 +159,13 @@ class AugmentConfig(_Section):
     drop: float = Field(
         default=0.0, ge=0, lt=1, description="Probability of a point to be dropped, with its pairs."
     )
+    wedge: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Part of the full turn in φ that is kept of every cloud, beginning at a random angle: "
+        "smaller clouds, and more steps in the same time.",
+    )
 
 
 class OptimizerConfig(_Section):

@@ -220,6 +220,39 @@ def _covary(sums: _Sums, s: FloatArray, transverse: FloatArray, along: FloatArra
     return np.asarray(covariance / (scale[:, None] * scale))
 
 
+def find_perigee(
+    position: FloatArray,
+    px: FloatArray,
+    py: FloatArray,
+    slope: FloatArray,
+    charge: FloatArray,
+    *,
+    field: float = FIELD,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """φ, d0 and z0 (M,) where particles' helices are nearest to the beam axis, in the signs of `Helices`.
+
+    Args:
+        position: (M, 3) where a particle begins, in mm.
+        px: (M,) momentum there, in GeV.
+        py: (M,).
+        slope: (M,) pz / pT.
+        charge: (M,) in e; without one, the path is a straight line.
+        field: In T.
+    """
+    x, y, z = position.T
+    pt, phi = np.hypot(px, py), np.arctan2(py, px)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        radius = pt / (GEV_PER_TESLA_MM * field * charge)  # positive charges turn clockwise
+        side = np.sign(radius)
+        from_axis = side * np.stack([x + radius * np.sin(phi), y - radius * np.cos(phi)])
+        on_circle = np.arctan2(from_axis[0], -from_axis[1])
+        turned = np.arctan2(np.sin(on_circle - phi), np.cos(on_circle - phi))
+        is_straight = charge == 0
+        along = np.where(is_straight, x * np.cos(phi) + y * np.sin(phi), radius * turned)
+        d0 = np.where(is_straight, x * np.sin(phi) - y * np.cos(phi), side * np.hypot(*from_axis) - radius)
+    return np.where(is_straight, phi, on_circle), d0, z - slope * along
+
+
 def measure_distances(
     helices: Helices, track: NDArray[np.integer], x: FloatArray, y: FloatArray, z: FloatArray
 ) -> FloatArray:
