@@ -27,7 +27,7 @@ def read_columns(path: str, session: onnxruntime.InferenceSession) -> dict[str, 
     inputs: dict[str, Any] = {}
     for entry in session.get_inputs():
         if entry.name == "offsets":
-            # All points are one cloud. Several clouds lie one behind the other: [0, n_1, n_1 + n_2, …].
+            # All points form one cloud. Offsets of several clouds are [0, n_1, n_1 + n_2, …].
             inputs["offsets"] = np.array([0, len(rows)], np.int64)
             continue
         if not rows or entry.name not in rows[0]:
@@ -54,7 +54,7 @@ def find_groups(embedding: Any, eps: float, min_points: int) -> Any:
         edges.append(np.stack([i + first, j])[:, i + first < j])
     i, j = np.concatenate(edges, 1)
     while True:
-        # Every point takes the smallest number that it meets, until nothing changes.
+        # Every point takes the smallest label among its neighbours, until nothing changes.
         smallest = np.minimum(group[i], group[j])
         before = group.copy()
         np.minimum.at(group, i, smallest)
@@ -69,7 +69,7 @@ def find_groups(embedding: Any, eps: float, min_points: int) -> Any:
 
 def main(model: str, points: str, eps: str | None = None) -> None:
     """Print a track or a score for every point."""
-    # Versions such as 1.23 replace a product in double precision by an operator that they do not have.
+    # Some versions, such as 1.23, fuse a float64 product into an operator that they lack.
     session = onnxruntime.InferenceSession(
         model, providers=["CPUExecutionProvider"], disabled_optimizers=["MatmulTransposeFusion"]
     )

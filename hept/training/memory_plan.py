@@ -38,7 +38,7 @@ class MemoryPlan:
         batch: Inputs and labels, of this batch and of the next one, which is copied meanwhile.
         pairs: Pair lists, likewise.
         activations: What the backward pass needs of the forward pass.
-        workspace: What the backward pass holds besides at its widest, in the head.
+        workspace: Largest temporary tensor of the backward pass, in the head.
     """
 
     n_points: int
