@@ -30,6 +30,7 @@ from hepdata.readers.table_files import (
 )
 from hepdata.schema import Schema
 from hepdata.storage.dataset.manifest import SourceFile
+from hepdata.storage.dataset.manifest_checks import find_column_problems
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class TableSource:
 
     def _read(self, ref: EventRef) -> PointCloud:
         where = f"{ref.source}, event {ref.event_id}"
-        begin, end = np.searchsorted(self.index[:, 0], [ref.event_id, ref.event_id + 1])
+        begin, end = (np.searchsorted(self.index[:, 0], ref.event_id, side) for side in ("left", "right"))
         parts = [self._cut(*map(int, piece), where=where) for piece in self.index[begin:end, 1:]]
         values = {name: np.concatenate([part[name] for part in parts]) for name in self._names}
         return make_cloud(ref.event_id, values, self.description, self.schema, where)
@@ -149,6 +150,15 @@ def open_tables(
         _check_columns(open_table(file, description.tree), description, stored, name_of(file))
     kinds = open_table(files[0], description.tree).kinds
     made = table_schema(description, kinds, str(path), is_labelled=is_labelled)
+    problem = next(find_column_problems(made.columns, made.target), None)
+    if problem is not None:
+        raise InputError(
+            path,
+            found=problem,
+            expected="columns that a dataset can store, each once: whole numbers for classes and `point_id`, "
+            "a bool for `selection`",
+            remedy="give the column another name or `dtype`",
+        )
     index = _index_events(files, description)
     low, high = first_event or 0, 2**63 - 1 if last_event is None else last_event
     index = index[(index[:, 0] >= low) & (index[:, 0] <= high)]

@@ -29,6 +29,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from hept.attention import N_REGIONS
 from hept.attention.clouds import Clouds, count_ended
 from hept.attention.kernels import Backend, find_backend
 from hept.attention.kernels.operands import Blocks, Layout, Operands
@@ -40,6 +41,8 @@ from hept.devices.triton_support import can_run_triton
 
 # Number of terms per coordinate in ω = Σ exp(min(Σ w, 50)), as in the published weights.
 TERMS_OF_OMEGA = 10
+# Columns of the coordinates that feed AND codes: η and φ.
+AND_COORDS = (0, 1)
 
 Kernel = Literal["gaussian", "dot"]
 
@@ -107,8 +110,8 @@ class HEPTAttention(nn.Module):
         n_heads: int = 8,
         block_size: int = 100,
         n_tables: int = 3,
-        n_regions: float = 150,
-        and_coords: Sequence[int] = (0, 1),
+        n_regions: float = N_REGIONS,
+        and_coords: Sequence[int] = AND_COORDS,
         n_hidden_codes: int = 0,
         periods: Mapping[int, float] | None = None,
         kernel: Kernel = "gaussian",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 SUFFIXES = (".onnx", ".pt2")
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-# The first whose translation to ONNX takes rules of others, and whose AOTInductor takes a traced program.
+# First version with custom ONNX translations, and with AOTInductor for a traced program.
 NEEDED_TORCH = (2, 6)
 
 
@@ -125,7 +125,7 @@ def write_export(
         with disk_errors(path):
             draft.replace(path)
     except JobError as error:
-        # The draft has another name than what the user asked for.
+        # Messages name the file that the user asked for, not the draft.
         raise error.reworded(lambda text: text.replace(str(draft), str(path))) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -42,7 +42,7 @@ def make_inputs(columns: dict[str, Any], session: onnxruntime.InferenceSession) 
     n = len(next(iter(columns.values()), ()))
     for entry in session.get_inputs():
         if entry.name == "offsets":
-            # Several clouds lie one behind the other: [0, n_1, n_1 + n_2, …].
+            # All points form one cloud. Offsets of several clouds are [0, n_1, n_1 + n_2, …].
             inputs["offsets"] = np.array([0, n], np.int64)
         elif entry.name not in columns:
             sys.exit(f"found no column {entry.name!r}; expected every input of the model")
