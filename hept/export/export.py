@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 SUFFIXES = (".onnx", ".pt2")
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-# The first whose translation to ONNX takes rules of others, and whose AOTInductor takes a traced program.
+# First version with custom ONNX translations, and with AOTInductor for a traced program.
 NEEDED_TORCH = (2, 6)
 
 
@@ -107,7 +107,7 @@ def write_export(
 
     progress.announce(f"tracing {trained.source}")
     graph, program = trace(trained, inputs)
-    metadata = describe_model(trained, graph, _find_clustering(trained))
+    metadata = describe_model(trained, graph, find_clustering(trained))
     with draft_folder(path) as folder:
         draft = folder / path.name
         try:
@@ -124,12 +124,12 @@ def write_export(
             with disk_errors(path):
                 draft.replace(path)
         except JobError as error:
-            # The draft has another name than what the user asked for.
+            # Messages name the file that the user asked for, not the draft.
             raise error.reworded(lambda text: text.replace(str(draft), str(path))) from error
     return Exported(path, (*graph.input_names, "offsets"), graph.output_name, certificate)
 
 
-def _find_clustering(trained: TrainedModel) -> Clustering | None:
+def find_clustering(trained: TrainedModel) -> Clustering | None:
     """Clustering of the model's run, if it was tuned."""
     from hept.evaluation.tuning import load_clustering
 

@@ -95,10 +95,14 @@ def package_model(
 def _write_files(
     folder: Path, weights: Path, trained: TrainedModel, card: ModelCard, exported: Exported
 ) -> None:
+    from hept.evaluation.tuning import save_clustering
+    from hept.export.export import find_clustering
     from hept.export.model_card import write_card
 
     shutil.copyfile(weights, folder / PACKAGED)
     shutil.copyfile(Path(__file__).with_name("inference.py"), folder / "inference.py")
+    if (tuned := find_clustering(trained)) is not None:
+        save_clustering(folder, tuned)
     config = {
         "library_name": "hept",
         "hept_version": __version__,

@@ -290,6 +290,31 @@ def test_damage_after_opening_is_the_error_of_its_events(write_colliderml):
     assert [event for event, clouds in answers.items() if isinstance(clouds, InputError)] == [3, 4, 5]
 
 
+def test_memory_is_bounded_by_row_groups_not_files(tmp_path):
+    def write(n_events, events_per_group=5, hits=10_000):
+        columns = {name: np.linspace(-300, 300, hits, dtype="f4") for name in "xyz"}
+        columns |= dict.fromkeys(("volume_id", "layer_id", "surface_id"), np.full(hits, 8, np.uint8))
+        lists = {name: pa.array([values] * n_events) for name, values in columns.items()}
+        table = pa.table({"event_id": pa.array(range(n_events), pa.uint32())} | lists)
+        path = tmp_path / f"{n_events}.parquet"
+        pq.write_table(table, path, row_group_size=events_per_group, use_dictionary=False)
+        return path
+
+    def find_peak(path):
+        source, before, peak = open_colliderml(path, ALL), pa.total_allocated_bytes(), 0
+        for event in source.event_ids:
+            colliderml.read_event(source.parts, event, with_truth=False)
+            peak = max(peak, pa.total_allocated_bytes() - before)
+        colliderml._last.__dict__.clear()
+        return peak
+
+    colliderml._last.__dict__.clear()
+    short, long = (find_peak(write(n_events)) for n_events in (10, 80))
+    # 80 events are 12 MB, of which a row group holds 0.75 MB; a few copies of it are in memory.
+    assert 0 < short < 6e6
+    assert long < 1.1 * short
+
+
 def test_a_built_dataset_trains(write_colliderml, tmp_path):
     built = hepdata.build_tracking(write_colliderml(), tmp_path / "out", layers="pixel+strip")
     assert not hepdata.validate(built)

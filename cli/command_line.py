@@ -248,6 +248,11 @@ def precision_option(function: _Function) -> _Function:
     )(function)
 
 
+def model_options(function: _Function) -> _Function:
+    """Add `--device`, `--precision`, `--threads` and `--json`."""
+    return device_option(precision_option(threads_option(json_option(function))))
+
+
 def write_json(path: Path | None, content: object) -> None:
     """Write `content` as JSON if `--json` was given."""
     if path is None:
