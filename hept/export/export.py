@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Literal
 
 from hepdata.errors import InputError, JobError, missing_extra
 from hepdata.progress import ProgressChoice, listen
 from hepdata.storage.atomic import disk_errors
+from hepdata.storage.draft import draft_folder
 from hept.runs.folder import find_weights
 
 if TYPE_CHECKING:
@@ -108,27 +108,24 @@ def write_export(
     progress.announce(f"tracing {trained.source}")
     graph, program = trace(trained, inputs)
     metadata = describe_model(trained, graph, find_clustering(trained))
-    with disk_errors(path):
-        folder = Path(mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    draft = folder / path.name
-    try:
-        progress.announce(f"translating to {path.suffix[1:]}")
-        if path.suffix == ".onnx":
-            onnx_file.write_onnx(draft, graph, program, metadata)
-        elif aot:
-            torch_file.write_compiled(draft, program)
-        else:
-            torch_file.write_program(draft, program)
-        certificate = certify(draft, trained, inputs, quick=quick, threads=threads, progress=progress)
-        stored = metadata | {"certificate": certificate.to_json()}
-        (onnx_file if path.suffix == ".onnx" else torch_file).add_metadata(draft, stored)
-        with disk_errors(path):
-            draft.replace(path)
-    except JobError as error:
-        # Messages name the file that the user asked for, not the draft.
-        raise error.reworded(lambda text: text.replace(str(draft), str(path))) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with draft_folder(path) as folder:
+        draft = folder / path.name
+        try:
+            progress.announce(f"translating to {path.suffix[1:]}")
+            if path.suffix == ".onnx":
+                onnx_file.write_onnx(draft, graph, program, metadata)
+            elif aot:
+                torch_file.write_compiled(draft, program)
+            else:
+                torch_file.write_program(draft, program)
+            certificate = certify(draft, trained, inputs, quick=quick, threads=threads, progress=progress)
+            stored = metadata | {"certificate": certificate.to_json()}
+            (onnx_file if path.suffix == ".onnx" else torch_file).add_metadata(draft, stored)
+            with disk_errors(path):
+                draft.replace(path)
+        except JobError as error:
+            # Messages name the file that the user asked for, not the draft.
+            raise error.reworded(lambda text: text.replace(str(draft), str(path))) from error
     return Exported(path, (*graph.input_names, "offsets"), graph.output_name, certificate)
 
 
