@@ -1,4 +1,4 @@
-"""Charged particles of one bunch crossing: many vertices along the beam, and decays in flight.
+"""Charged particles of one bunch crossing: many vertices along the beam, jets, and decays in flight.
 
 In: how many particles, and a random generator. Out: `Particles`. Lengths in mm, momenta in GeV.
 Axes: V vertices, K particles.
