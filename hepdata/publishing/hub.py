@@ -16,7 +16,7 @@ from hepdata.errors import InputError, JobError, missing_extra
 from hepdata.progress import Progress
 from hepdata.publishing.about import HUB
 
-# A path object makes one slash of two.
+# A `Path` turns `hf://` into `hf:/`.
 _ADDRESS = re.compile(r"hf:/{1,2}([\w.-]+/[\w.-]+)/?")
 # Written by the hub itself.
 _HUBS_OWN = ".gitattributes"
@@ -101,7 +101,7 @@ def push_folder(
             ],
             commit_message=title,
             repo_type="dataset",
-            # Refused by the hub if somebody else has changed the repository in the meantime.
+            # The hub refuses the commit if the repository has changed since.
             parent_commit=info.sha,
         )
         progress.advance()

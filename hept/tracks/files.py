@@ -71,7 +71,7 @@ def read_tracks(path: Path) -> TrackFile:
     event, hit, track = columns
     kept = np.flatnonzero(track >= 0)
     order = kept[np.argsort(event[kept], kind="stable")]
-    # Events without any track count as found nothing, but the file has them.
+    # An event without tracks is still an event of the file: nothing was found in it.
     events = np.unique(event)
     offsets = np.searchsorted(event[order], events)
     return TrackFile(str(path), events, np.r_[offsets, len(order)], hit[order], track[order])

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from hepdata.errors import InputError, JobError
+from hepdata.yaml_text import parse_yaml
 from hept.runs.run import Run
 from hept.settings.config import nearest_setting
 from hept.settings.fields import list_keys
-from hept.settings.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     import optuna
@@ -161,7 +161,7 @@ def tune(
     out.mkdir(parents=True, exist_ok=True)
     study = _open_study(out, search, seed)
     for left in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
-        # Of a call that was killed: its run goes on under a new number.
+        # Left by a killed call: its run continues as a new trial.
         study.tell(left.number, state=optuna.trial.TrialState.FAIL)
         name = left.user_attrs.get("run", f"trial-{left.number:03}")
         study.enqueue_trial(left.params, user_attrs={"run": name})
@@ -173,7 +173,7 @@ def tune(
         try:
             result = train(settings, out / name).result
         except JobError as error:
-            # Diverged: a result too.
+            # A diverged training counts as a result.
             announce(f"trial {n_done + 1}: {error}")
             result = None
         if result is not None and result.stopped == "interrupted":
@@ -203,7 +203,7 @@ def _open_study(out: Path, search: Mapping[str, Space], seed: int) -> optuna.Stu
             remedy="continue it with these, or choose another `out`",
         )
     study.set_user_attr("search", described)
-    # Not the same seed again: a resumed study would propose its first trials a second time.
+    # With the same seed, a resumed study would propose its first trials again.
     study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials))
     return study
 
