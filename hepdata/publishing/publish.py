@@ -16,7 +16,7 @@ from pathlib import Path
 from hepdata.errors import InputError, JobError
 from hepdata.loader.dataset import Dataset, open_dataset
 from hepdata.pictures.distributions import plot_dataset
-from hepdata.progress import Progress
+from hepdata.progress import Progress, counting
 from hepdata.publishing.about import About
 from hepdata.publishing.card import write_card
 from hepdata.publishing.citation import write_citation
@@ -139,13 +139,10 @@ def list_files(out: Path) -> list[Path]:
 
 def _copy_dataset(dataset: Dataset, folder: Path, progress: Progress) -> None:
     shards = [shard for part in dataset.manifest.splits.values() for shard in part]
-    progress.start("copying", len(shards), "file")
-    try:
+    with counting(progress, "copying", len(shards), "file"):
         for shard in shards:
             _copy_shard(dataset, shard, folder)
             progress.advance()
-    finally:
-        progress.finish()
     dataset.manifest.write(folder)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hepdata.errors import InputError, JobError
-from hepdata.progress import Progress
+from hepdata.progress import Progress, counting
 from hepdata.storage.atomic import disk_errors
 from hepdata.storage.dataset.names import MANIFEST_NAME
 from hepdata.storage.location import DatasetLocation, open_location
@@ -131,13 +131,10 @@ def _follow(out: Path) -> Path:
 
 def _upload(folder: Path, root: DatasetLocation, progress: Progress) -> None:
     names = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST_NAME)
-    progress.start("copying", len(names) + 1, "file")
-    try:
+    with counting(progress, "copying", len(names) + 1, "file"):
         for name in (*names, MANIFEST_NAME):
             _put(folder / name, root)
             progress.advance()
-    finally:
-        progress.finish()
 
 
 def _put(path: Path, root: DatasetLocation) -> None:
