@@ -16,7 +16,7 @@ from hepdata.errors import InputError
 from hepdata.features.cluster import CLUSTER_FEATURES
 from hepdata.features.hit_clouds import Arrays, CloudChoice, divide_hits, keep_hits, mirror_layers
 from hepdata.features.hits import locate_hits
-from hepdata.features.labels import label_particles
+from hepdata.features.labels import add_origin, label_particles
 from hepdata.features.layers import ODD_LAYERS, list_layers, mirror_odd, number_layers
 from hepdata.readers.colliderml import ColliderMLEvent
 from hepdata.schema import TRACKING, Column, Schema
@@ -29,15 +29,18 @@ VERTEX = Column(
 
 
 def colliderml_schema(choice: CloudChoice, has: Collection[str]) -> Schema:
-    """The columns of clouds of a source that has some of `time`, `vertex_primary` and `tracks`."""
+    """The columns of clouds of a source that has some of `time`, `vertex_primary`, `vx` and `tracks`."""
     absent = {column.name for column in TRACKING.columns if column.is_label and not choice.is_labelled}
     schema = TRACKING.without(frozenset(absent | set(CLUSTER_FEATURES)))
     more = [column for name, column in (("time", TIME), ("tracks", TRACK)) if name in has]
     if choice.is_labelled and "vertex_primary" in has:
         more.append(VERTEX)
+    schema = replace(schema, columns=(*schema.columns, *more))
+    if choice.is_labelled and {"vx", "vy", "vz", "charge"} <= set(has):
+        schema = add_origin(schema)
     layers = ODD_LAYERS.get(choice.layers) if isinstance(choice.layers, str) else choice.layers
     schema = mirror_layers(schema, None if layers is None else mirror_odd(layers))
-    return replace(schema, columns=(*schema.columns, *more, *choice.sector_columns))
+    return replace(schema, columns=(*schema.columns, *choice.sector_columns))
 
 
 def make_clouds(event: ColliderMLEvent, schema: Schema, choice: CloudChoice) -> list[PointCloud]:

@@ -5,6 +5,7 @@ In: particle of every hit, particles, layers; out: one array per label. Axes: J 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,39 @@ from numpy.typing import NDArray
 from hepdata.errors import InputError
 from hepdata.features.hits import pseudorapidity
 from hepdata.readers.trackml_table import Columns
+from hepdata.schema import Column, Schema
+from hepdata.symmetries import Symmetries
 
 NOISE = 0
 MIN_LAYERS = 3
+# Of sources that tell where particles begin and how they are charged.
+ORIGIN = (
+    Column("origin_x", "float32", "mm", "x where the particle begins, 0 for noise", is_label=True),
+    Column("origin_y", "float32", "mm", "y where the particle begins", is_label=True),
+    Column("origin_z", "float32", "mm", "z where the particle begins", is_label=True),
+    Column("particle_px", "float32", "GeV", "momentum of the particle there along x", is_label=True),
+    Column("particle_py", "float32", "GeV", "momentum of the particle there along y", is_label=True),
+    Column("particle_charge", "int32", "e", "electric charge of the particle", is_label=True),
+)
+# The same in tables of particles.
+_ORIGIN_SOURCE = ("vx", "vy", "vz", "px", "py", "q")
+
+
+def add_origin(schema: Schema) -> Schema:
+    """The schema with the columns of particles' origins."""
+    known = schema.symmetries or Symmetries()
+    symmetries = replace(
+        known,
+        vectors=(*known.vectors, ("origin_x", "origin_y"), ("particle_px", "particle_py")),
+        reversed=(*known.reversed, "origin_z"),
+    )
+    return replace(schema, columns=(*schema.columns, *ORIGIN), symmetries=symmetries)
 
 
 def label_particles(
     particle_id: NDArray[np.int64], particles: Columns, event: str
 ) -> dict[str, NDArray[Any]]:
-    """Transverse momentum and η of the particle of every hit, and its collision where the source has it.
+    """Transverse momentum and η of the particle of every hit, its collision and origin where they are known.
 
     All are 0 for noise and for particles that the source does not record.
 
@@ -52,6 +77,9 @@ def label_particles(
     labels["particle_eta"] = eta[row]
     if "vertex_primary" in particles:
         labels["vertex_primary"] = np.append(particles["vertex_primary"], 0)[row]
+    if set(_ORIGIN_SOURCE) <= set(particles):
+        for column, name in zip(ORIGIN, _ORIGIN_SOURCE, strict=True):
+            labels[column.name] = np.append(particles[name], 0)[row]
     return labels
 
 

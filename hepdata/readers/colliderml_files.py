@@ -27,7 +27,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 # Read where a file has them.
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "tracker_hits": ("particle_id", "time"),
-    "particles": ("vertex_primary",),
+    "particles": ("vertex_primary", "vx", "vy", "vz", "charge"),
     "tracks": ("track_id",),
 }
 

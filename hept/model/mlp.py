@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from hept.model.frame import Frame
 from hept.model.heads import ClassificationHead, EmbeddingHead
-from hept.paper.systems.frame import Frame
 
 
 class PlainMLP(nn.Module):
