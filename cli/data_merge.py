@@ -9,7 +9,7 @@ import click
 
 from hepdata.commands import merge
 
-from .frame import json_option, write_json
+from .command_line import json_option, write_json
 from .written_dataset import compression_option, describe_written, print_written
 
 

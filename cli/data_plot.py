@@ -9,7 +9,7 @@ import click
 
 from hepdata.commands import plot
 
-from .frame import json_option, write_json
+from .command_line import json_option, write_json
 
 
 @click.command("plot", context_settings={"help_option_names": ["-h", "--help"]})

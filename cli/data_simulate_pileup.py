@@ -10,8 +10,8 @@ import click
 from hepdata.commands import simulate_pileup
 from hepdata.schema import SCORED_PT
 
-from .frame import json_option, write_json
-from .tables import format_bytes, print_table
+from .command_line import json_option, write_json
+from .printing import format_bytes, print_table
 
 
 @click.command("pileup")

@@ -9,8 +9,8 @@ import click
 
 from hept.paper.comparison.compare import compare
 
-from .frame import model_options, write_json
-from .tables import console, print_table
+from .command_line import model_options, write_json
+from .printing import console, print_table
 
 
 @click.command("compare")

@@ -9,8 +9,8 @@ import click
 
 import hept
 
-from .frame import model_options, write_json
-from .tables import console, print_table
+from .command_line import model_options, write_json
+from .printing import console, print_table
 
 
 @click.command("compare-runs")

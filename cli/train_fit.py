@@ -11,8 +11,8 @@ import click
 import hepdata
 import hept
 
-from .frame import device_option, json_option, precision_option, threads_option, write_json
-from .tables import console, format_bytes, print_table
+from .command_line import device_option, json_option, precision_option, threads_option, write_json
+from .printing import console, format_bytes, print_table
 
 if TYPE_CHECKING:
     from hept.training.memory_plan import MemoryPlan

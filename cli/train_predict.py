@@ -10,8 +10,8 @@ import click
 import hept
 from hept.commands import is_raw
 
-from .frame import model_options, write_json
-from .tables import print_table
+from .command_line import model_options, write_json
+from .printing import print_table
 
 
 @click.command("predict")

@@ -8,16 +8,17 @@ from typing import Any
 import click
 
 import hept
+from hepdata.schema import SCORED_PT
 
-from .frame import json_option, write_json
-from .tables import console, print_table
+from .command_line import json_option, write_json
+from .printing import console, print_table
 
 
 @click.command("score")
 @click.argument("tracks", type=click.Path(path_type=Path))
 @click.argument("dataset")
 @click.option("--split", default="test", show_default=True, help="Split whose events are scored.")
-@click.option("--pt-min", default=0.9, show_default=True, help="Targets have a larger pT, in GeV.")
+@click.option("--pt-min", default=SCORED_PT, show_default=True, help="Targets have a larger pT, in GeV.")
 @click.option("--eta-max", type=float, help="Targets have a smaller |η|.")
 @click.option("--min-hits", default=0, help="Hits of a target at least.")
 @click.option("--min-layers", default=0, help="Layers of a target at least, beyond the dataset's three.")

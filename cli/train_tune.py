@@ -9,8 +9,8 @@ import click
 
 import hept
 
-from .frame import device_option, json_option, threads_option, write_json
-from .tables import console, print_table
+from .command_line import device_option, json_option, threads_option, write_json
+from .printing import console, print_table
 
 
 @click.command("tune")

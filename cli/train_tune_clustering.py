@@ -11,8 +11,8 @@ import click
 import hept
 from hept.runs.folder import find_weights
 
-from .frame import model_options, write_json
-from .tables import console, print_table
+from .command_line import model_options, write_json
+from .printing import console, print_table
 
 if TYPE_CHECKING:
     from hept.evaluation.tuning import Trial

@@ -9,7 +9,7 @@ import click
 
 import hept
 
-from .frame import device_option, precision_option, threads_option
+from .command_line import device_option, precision_option, threads_option
 
 
 @click.command("view")

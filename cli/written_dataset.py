@@ -6,7 +6,7 @@ import click
 
 from hepdata.storage.dataset.manifest import Manifest
 
-from .tables import format_bytes, print_table
+from .printing import format_bytes, print_table
 
 compression_option = click.option(
     "--compression",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError, missing_extra
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.progress import Progress, ProgressChoice, listen
+from hepdata.schema import SCORED_PT
 from hepdata.viewer.page import check_events
 from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split
@@ -308,7 +309,7 @@ def score_tracks(
     dataset: DatasetLike,
     split: str = "test",
     *,
-    pt_min: float = 0.9,
+    pt_min: float = SCORED_PT,
     eta_max: float | None = None,
     min_hits: int = 0,
     min_layers: int = 0,

@@ -47,6 +47,8 @@ class Job:
         read: Reads that.
         cost: How many times longer than the others it takes; it is tried as many times less often.
         dies_together: Whether all its processes are killed when one is, as srun and torchrun do.
+        prepare: Makes what the job finds in the folder beside its inputs.
+        is_atomic: Whether every file of its output is the old or the new one at every moment.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Job:
     read: Callable[[Path], Result] = lambda path: read_files(path)
     cost: int = 1
     dies_together: bool = False
+    prepare: Callable[[Path], None] | None = None
+    is_atomic: bool = False
 
 
 def read_files(folder: Path) -> Result:
@@ -93,6 +97,8 @@ def prepare(folder: Path) -> None:
     build(folder, "first-h5", events="1000-1002", file_format="hdf5")
     build(folder, "all")
     fit(folder, "run")
+    hepdata.build_pileup(folder / "pileup.root", folder / "soft")
+    fit(folder, "run-pileup", "soft", "pileup-demo")
     hept.tune_clustering(folder / "run", threads=1)
     for name, is_zip in (("published.pt", True), ("published-old.pt", False)):
         torch.save(draw_state(), folder / name, _use_new_zipfile_serialization=is_zip)
@@ -130,12 +136,14 @@ def merge(folder: Path) -> object:
     return hepdata.merge([folder / "first", folder / "second"], folder / "out")
 
 
-def fit(folder: Path, out: str = "out", devices: int = 1) -> object:
+def fit(
+    folder: Path, out: str = "out", source: str = "all", preset: str = "tracking-demo", devices: int = 1
+) -> object:
     """Train a tiny model."""
     return hept.fit(
-        folder / "all",
+        folder / source,
         folder / out,
-        preset="tracking-demo",
+        preset=preset,
         settings=TINY_MODEL,
         device="cpu",
         devices=devices,
@@ -186,4 +194,3 @@ IN_SEVERAL_PROCESSES = (
     Job("build, 2 workers", partial(build, workers=2), cost=3),
     Job("build with Dask", partial(build, workers=2, engine="dask"), cost=5),
 )
-JOBS = (*ALONE, *IN_SEVERAL_PROCESSES)

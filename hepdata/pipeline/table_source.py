@@ -17,7 +17,7 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.table import make_cloud, table_schema
 from hepdata.pipeline.event_source import EventRef
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.readers.delphes_files import checksum, name_of
 from hepdata.readers.table_description import TableDescription, read_description
 from hepdata.readers.table_files import (
@@ -58,14 +58,11 @@ class TableSource:
         """Every file with events, with size and checksum."""
         listener, records = progress or Silent(), []
         used = [self.files[number] for number in np.unique(self.index[:, 1])]
-        listener.start("hashing the input", len(used), "file")
-        try:
+        with counting(listener, "hashing the input", len(used), "file"):
             for file in used:
                 size, digest = checksum(file)
                 records.append(SourceFile(name=name_of(file), bytes=size, sha256=digest))
                 listener.advance()
-        finally:
-            listener.finish()
         return records
 
     def describe(self) -> dict[str, object]:

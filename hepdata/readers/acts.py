@@ -27,7 +27,7 @@ from hepdata.readers.trackml_table import Columns, TableFormat, read_table
 # Bits of the parts of a particle's barcode in one particle_id, as the challenge packs them
 _BARCODE = {"pv": 12, "sv": 12, "part": 16, "gen": 8, "subpart": 16}
 _BARCODE_COLUMNS = tuple(f"particle_id_{name}" for name in _BARCODE)
-# The first has one bit less, since particle_id is signed.
+# The first part has one bit less, since particle_id is signed.
 _BARCODE_BOUNDS = {
     name: (0, 2 ** (bits - (name == "particle_id_pv")) - 1)
     for name, bits in zip(_BARCODE_COLUMNS, _BARCODE.values(), strict=True)

@@ -88,7 +88,7 @@ class _Cursor:
     """A row group as a stream of batches, which goes forward only."""
 
     def __init__(self, path: Path, group: int, columns: tuple[str, ...]) -> None:
-        # A buffer: without one, pyarrow reads the bytes of a whole column of the row group at once.
+        # With a buffer: otherwise pyarrow reads a whole column of the row group at once.
         self._file = pq.ParquetFile(path, buffer_size=1 << 20)
         about = self._file.metadata.row_group(group)
         # Decoded values, 8 bytes at most: the bytes of the metadata are those of encoded values.
@@ -125,7 +125,7 @@ def _read_row(index: PartIndex, event_id: int) -> tuple[Path, dict[str, pa.Array
         key = (os.getpid(), path, about.st_mtime_ns, about.st_size, group, index.columns)
         known = cursors.get(index.part)
         if known is None or known[0] != key or row < known[1].first:
-            # Emptied first: two decoded batches are not in memory at once, and an error leaves nothing.
+            # Cleared first, so that only one decoded batch is in memory, and none after an error.
             cursors.pop(index.part, None)
             cursors[index.part] = (key, _Cursor(path, group, index.columns))
         return path, cursors[index.part][1].read(row)
@@ -166,7 +166,7 @@ def _as_array(values: pa.Array, name: str, where: str) -> NDArray[Any]:
         return array
     lowest, highest = array.min().item(), array.max().item()
     limit = _LARGEST.get(name, 2**63 - 1)
-    # False for NaN, too.
+    # NaN fails this comparison too.
     if not (lowest >= (-limit if name in _SIGNED else 0) and highest <= limit):
         raise _bad(where, f"{name} from {lowest} to {highest}", f"numbers up to {limit:g}")
     return array

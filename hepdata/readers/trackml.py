@@ -22,7 +22,7 @@ _NUMBER = "float64"
 POSITION = (-1e5, 1e5)
 # GeV: beyond every collider.
 MOMENTUM = (-1e6, 1e6)
-# Of a particle: where it begins (neutral ones may decay far outside), its momentum and its charge.
+# Columns of a particle: vertex (neutral ones may decay far outside), momentum and charge.
 PARTICLE_BOUNDS = (
     dict.fromkeys(("vx", "vy", "vz"), (-1e9, 1e9))
     | dict.fromkeys(("px", "py", "pz"), MOMENTUM)

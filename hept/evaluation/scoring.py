@@ -1,4 +1,4 @@
-"""The referee: tracks of any tracker and a dataset with truth enter, figures of merit leave."""
+"""Score the tracks of any tracker: tracks and a dataset with truth enter, figures of merit leave."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _follow_particles(
 def _count_nearby(columns: Columns, particle: NDArray[np.int64]) -> NDArray[np.float64]:
     """(N,) hits within 0.1 in (η, φ) of a hit, mean over the hits of its particle."""
     phi = columns["phi"].astype(np.float64)
-    # On the unit circle, φ has no border; so near, the chord is as long as the arc.
+    # φ as a point on the unit circle has no seam; at this radius, chord and arc are equal.
     points = np.stack([columns["eta"].astype(np.float64), np.cos(phi), np.sin(phi)], 1)
     near = cKDTree(points).query_ball_point(points, DENSITY_RADIUS, return_length=True)
     _, owner, count = np.unique(particle, return_inverse=True, return_counts=True)

@@ -23,6 +23,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hepdata.schema import SCORED_PT
+
 Definition = Literal["lhc", "double_majority", "perfect"]
 DEFINITIONS: tuple[Definition, ...] = ("lhc", "double_majority", "perfect")
 # Tracks with fewer hits are no tracks.
@@ -227,7 +229,7 @@ class TargetCuts:
             not stored, of the hard collision; False takes the others; None both.
     """
 
-    pt_min: float = 0.9
+    pt_min: float = SCORED_PT
     eta_max: float | None = None
     min_hits: int = 0
     min_layers: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
+from hept.attention import N_REGIONS
 from hept.attention.definition import Kernel
 from hept.attention.kernels import Backend
 from hept.model.transformer import HEPT, AttentionFactory
@@ -27,7 +28,7 @@ class Frame:
     n_heads: int = 8
     block_size: int = 100
     n_tables: int = 3
-    n_regions: float = 150
+    n_regions: float = N_REGIONS
     n_neighbors: int = 64
     head: Literal["embedding", "classification"] = "embedding"
     n_classes: int = 0

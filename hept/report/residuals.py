@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hepdata.pictures.canvas import ACCENT, REFERENCE, SIGNAL, new_grid
 from hept.metrics.missing_pt import resolution
 from hept.metrics.resolution import QUANTITIES, Residuals
-from hept.report.page import Page
+from hept.report.html_page import Page
 
 _PT_EDGES = (0.9, 1.2, 1.6, 2.2, 3.0, 5.0, 10.0, 30.0)
 _PULL_EDGES = np.linspace(-6, 6, 49)

@@ -27,7 +27,7 @@ from hept.report.figures import (
     draw_quality,
     draw_scored_event,
 )
-from hept.report.page import Link, Page
+from hept.report.html_page import Link, Page
 from hept.report.residuals import add_residuals
 from hept.report.results import Results, collect_results
 from hept.report.view import FILE as VIEW

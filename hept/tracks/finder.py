@@ -28,9 +28,9 @@ from hept.tracks.tree import NO_TRACK, TreeChoice, find_cut, grow_tracks, number
 Method = Literal["tree", "dbscan", "hdbscan"]
 METHODS: tuple[Method, ...] = ("tree", "dbscan", "hdbscan")
 Columns = Mapping[str, NDArray[Any]]
-# Told of every step: its name, and the labels after it.
+# Called after every step with its name and the labels.
 Watch = Callable[[str, Labels], None]
-# Of volume, layer and module the numbers are smaller.
+# Exclusive upper bound of volume, layer and module numbers.
 _MODULES, _LAYERS = 1 << 31, 1 << 15
 
 

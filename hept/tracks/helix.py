@@ -48,7 +48,7 @@ class HitError:
 
     def at(self, pt: FloatArray) -> FloatArray:
         """σ² in mm²."""
-        # Below 50 MeV nothing crosses three layers; it keeps the variance finite.
+        # No particle below 50 MeV crosses three layers; the floor keeps the variance finite.
         return np.asarray(self.point**2 + (self.scattering / np.maximum(pt, 0.05)) ** 2)
 
 
@@ -170,7 +170,7 @@ def _fit_circles(
     cxx, cxy, cyy = sums.mean(dx * dx), sums.mean(dx * dy), sums.mean(dy * dy)
     cxr, cyr, crr = sums.mean(dx * dr2), sums.mean(dy * dr2), sums.mean(dr2 * dr2)
     phi = 0.5 * np.arctan2(2 * (crr * cxy - cxr * cyr), crr * (cxx - cyy) - cxr**2 + cyr**2)
-    # Of the two directions the one that leads outwards.
+    # Of the two directions, take the outgoing one.
     phi = np.where(np.cos(phi) * mx + np.sin(phi) * my < 0, phi + np.pi, phi)
     phi = np.arctan2(np.sin(phi), np.cos(phi))
     sin, cos = np.sin(phi), np.cos(phi)
@@ -211,7 +211,7 @@ def _covary(sums: _Sums, s: FloatArray, transverse: FloatArray, along: FloatArra
         for i in block:
             for j in block:
                 normal[:, i, j] = sums(arms[i] * arms[j]) / variance
-    # Lengths in m keep the numbers alike.
+    # In metres, the entries have similar magnitudes.
     scale = np.array([1e6, 1e3, 1.0, 1e3, 1.0])
     normal /= scale[:, None] * scale
     usable = np.isfinite(normal).all((1, 2)) & (sums.count >= MIN_HITS)

@@ -257,6 +257,6 @@ def _count_shared(candidate: NDArray[np.integer], module: NDArray[np.integer], n
 
 
 def _best_of(group: NDArray[np.integer], cost: NDArray[np.floating]) -> NDArray[np.int64]:
-    """Of each group the entry with the least cost."""
+    """The entry with the least cost in each group."""
     order = np.lexsort((cost, group))
     return order[np.unique(group[order], return_index=True)[1]]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from hepdata.schema import PLANE
 from hept.attention.clouds import Clouds
 from hept.attention.definition import cut_into_blocks
 from hept.attention.kernels import find_backend
@@ -51,7 +52,7 @@ class FlatFormerAttention(nn.Module):
 
     def sort(self, coords: Tensor, clouds: Clouds) -> Tensor:
         """(N,) order by cloud, window along the axis, window across it, coordinate along the axis."""
-        plane = coords[:, :2].float()
+        plane = coords[:, PLANE].float()
         low, high = _extent(plane, clouds)
         parts = self._count_windows(clouds).to(plane.dtype)[:, None]
         scaled = (plane - low) / (high - low).clamp(min=1e-12) * parts + self.shift

@@ -1,4 +1,4 @@
-"""One HTML file that needs nothing else: headings, tables and pictures in, text out."""
+"""A self-contained HTML page: headings, tables and pictures in, text out."""
 
 from __future__ import annotations
 
