@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.ratio import Ratio, seconds
 from hept.attention.clouds import Clouds
-from hept.paper.systems.frame import Frame
+from hept.model.frame import Frame
 from hept.paper.systems.neighbors import find_neighbors
 from hept.paper.systems.registry import build_model
 

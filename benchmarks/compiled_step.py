@@ -21,12 +21,12 @@ from benchmarks.turns import time_in_turns
 from hepdata.loader.batch import Batch
 from hept.model.build import build_network
 from hept.objectives.objective import make_objective
-from hept.runs.data import TrainingData, open_training_data
+from hept.runs.training_data import TrainingData, open_training_data
 from hept.settings.config import load_config
 from hept.settings.fields import TrainConfig
 from hept.training.optimizers import make_optimizer
 from hept.training.step import OptimiserStep
-from hept_cli.tables import print_table
+from hept_cli.printing import print_table
 
 # Hits of an event, steps that are timed.
 CASES = {"tracking-laptop": (6_000, 9), "tracking-60k": (60_000, 3)}

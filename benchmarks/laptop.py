@@ -23,7 +23,7 @@ from hept.metrics.puppi import weigh_puppi
 from hept.settings.config import load_config
 from hept.training.trainer import fit
 from hept_cli import data
-from hept_cli.tables import print_table
+from hept_cli.printing import print_table
 
 EVENTS = {"tracking": 45, "pileup": 160}
 SIMULATE = {"tracking": ["--hits-per-event", "50000"], "pileup": ["--pileup", "50"]}

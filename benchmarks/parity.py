@@ -35,7 +35,7 @@ from hept.model.build import build_network
 from hept.model.published_weights import build_published
 from hept.objectives.objective import make_objective
 from hept.paper import literal_model
-from hept.runs.data import TrainingData, open_training_data
+from hept.runs.training_data import TrainingData, open_training_data
 from hept.settings.config import load_config
 from hept.settings.fields import TrainConfig
 

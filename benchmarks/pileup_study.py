@@ -1,12 +1,15 @@
 """Pileup mitigation compared: systems trained on the same events, beside PUPPI, paired by event.
 
-    python -m benchmarks.pileup_study FILE.root --out study.json --folds 5 --epochs 4
-    python -m benchmarks.pileup_study sample.root --out study.json --parts 300 20 1000 --apply other.root
+    python -m benchmarks.pileup_study OUT simulated.root delphes.root --events 1000 40
+    python -m benchmarks.pileup_study OUT --table
 
-With folds, every n-th event is tested in turn, four others choose the epoch and calibrate, and the rest
-trains; with parts, the first events train, the next choose and calibrate, and the others are tested. Tables
-have each figure over all test events, and its ratio to PUPPI's with a 68 % interval from resampling events,
-the same for both. `--apply` tests the models on all events of further files.
+With five folds, every fifth event of each file is tested, twelve of the next fold of each file choose the
+epoch and calibrate, and `--train` of each file's others train, the same for every system. `--apply` tests the
+models on all events of further files, such as those of another number of collisions. What a fold gives is
+kept in OUT/fold-N; the same command goes on where another one stopped.
+
+The table has each figure over all test events of a file, and its ratio to PUPPI's over the same events, with
+a 68 % interval from resampling events, the same for both.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,230 +28,298 @@ from numpy.typing import NDArray
 
 import hepdata
 import hept
+from hepdata.readers.delphes import survey_tree
+from hepdata.schema import SCORED_PT
 from hept.evaluation.inference import run_model
-from hept.metrics.classification import classify
 from hept.metrics.cleaning import MAX_ETA, Cleaning
+from hept.metrics.jets import PT_MIN
 from hept.metrics.missing_pt import resolution
 from hept.model.weights import load_model
 
-# Name to preset and settings; all see the same events equally often.
+# Name to preset and settings.
 SYSTEMS: dict[str, tuple[str, dict[str, object]]] = {
     "best": ("pileup-best", {}),
     "published": ("pileup-10k", {}),
     "gcn": ("pileup-best", {"model.kind": "gcn"}),
     "flatformer": ("pileup-best", {"model.kind": "flatformer"}),
-    "laptop": ("pileup-laptop", {}),
     "focal": ("pileup-best", {"loss.kind": "focal"}),
     "cross-entropy": ("pileup-best", {"loss.kind": "cross-entropy"}),
     "missing-pt": ("pileup-best", {"loss.missing_pt": 0.1}),
 }
-N_VALID = 4
-N_RESAMPLED = 1000
 PUPPI = "puppi"
+N_VALID = 12
+N_RESAMPLED = 1000
+
+Events = NDArray[np.int64]
+# What is kept of a system and a fold, for each file.
+Record = dict[str, dict[str, object]]
 
 
-def split_fold(n_events: int, fold: int, n_folds: int) -> str:
-    """The rule of a fold for `hept-data build --split`."""
+def split_fold(firsts: list[int], n_events: list[int], n_train: list[int], fold: int, n_folds: int) -> str:
+    """The rule of a fold for `hept-data build --split`; each file's events are counted from its first."""
     rule = []
-    n_valid = 0
-    for event in range(n_events):
-        if event % n_folds == fold:
-            rule.append(f"test={event}")
-        elif (event + 1) % n_folds == fold and n_valid < N_VALID:
-            rule.append(f"valid={event}")
-            n_valid += 1
-        else:
-            rule.append(f"train={event}")
+    for first, n, most in zip(firsts, n_events, n_train, strict=True):
+        of_fold = np.arange(n) % n_folds
+        parts = {
+            "test": np.flatnonzero(of_fold == fold),
+            "valid": np.flatnonzero(of_fold == (fold + 1) % n_folds)[:N_VALID],
+        }
+        parts["train"] = np.setdiff1d(np.arange(n), np.concatenate(list(parts.values())))[:most]
+        rule += [f"{part}={first + event}" for part, events in parts.items() for event in events]
     return ",".join(rule)
 
 
-def split_parts(n_train: int, n_valid: int, n_test: int) -> str:
-    """The rule of consecutive parts."""
-    ends = np.cumsum([n_train, n_valid, n_test])
-    return f"train=0-{ends[0] - 1},valid={ends[0]}-{ends[1] - 1},test={ends[1]}-{ends[2] - 1}"
-
-
-class Study:
-    """Accounts of systems and baselines over test events, and how long the systems were trained.
+@dataclass(frozen=True)
+class Fold:
+    """Datasets of one fold.
 
     Attributes:
-        baselines: Weights that need no model, of `hept.metrics.cleaning.WEIGHTS`.
-        accounts: One for each weight, over the same events in the same order.
-        minutes: Of processor time in training, for each system, summed over folds.
+        data: With the test events of all files.
+        ends: Number of the event after each file's last one.
+        names: Of the files.
+        others: Datasets of further files, all of whose events are tested.
     """
 
-    def __init__(self, baselines: Sequence[str]) -> None:
-        self.baselines = tuple(baselines)
-        self.accounts: dict[str, Cleaning] = {}
-        self.minutes: dict[str, float] = {}
+    data: hepdata.Dataset
+    ends: list[int]
+    names: list[str]
+    others: dict[str, hepdata.Dataset]
 
-    def add_baselines(self, data: hepdata.Dataset) -> None:
-        """Take in the test events under the weights that need no model."""
-        for cloud in data["test"]:
-            for name in self.baselines:
-                account = self.accounts.setdefault(name, Cleaning(weights=(name,)))
-                account.add(dict(cloud.columns), np.zeros(cloud.n_points))
+    def test(self, account: Callable[[hepdata.Dataset, list[int]], list[Cleaning]]) -> Record:
+        """What is written of a system or a baseline."""
+        found = dict(zip(self.names, account(self.data, self.ends), strict=True))
+        found |= {name: account(other, [len(other["test"])])[0] for name, other in self.others.items()}
+        return {name: keep(one) for name, one in found.items()}
 
-    def add_model(self, name: str, run: hept.Run, data: hepdata.Dataset, seconds: float) -> None:
-        """Take in the test events under a model's calibrated weights."""
-        trained = load_model(run)
-        account = self.accounts.setdefault(name, Cleaning(weights=("model",)))
-        for out, batch in run_model(trained, data, "test"):
-            columns = {key: values.cpu().numpy() for key, values in batch.columns.items()}
-            account.add(columns, trained.calibration(out.reshape(-1).cpu().numpy(), columns["pt"]))
-        self.minutes[name] = self.minutes.get(name, 0.0) + seconds / 60
 
-    def result(self) -> dict[str, object]:
-        """Figures of every account, and their ratios to PUPPI's."""
-        found: dict[str, object] = {}
-        for name, account in self.accounts.items():
-            weight = account.weights[0]
-            events = np.arange(len(account.true_met))
-            found[name] = {
-                "events": len(events),
-                "jets": account.jets[weight, 0.4].result()["n_true"],
-                "processor minutes of training": round(self.minutes.get(name, 0.0), 1),
-                "figures": {key: float(figure(account, events)) for key, figure in FIGURES.items()},
-                "to PUPPI": self._compare(account),
+def account_model(run: hept.Run, data: hepdata.Dataset, ends: list[int]) -> list[Cleaning]:
+    """Test events under a model's calibrated weights, an account for each file."""
+    trained = load_model(run)
+    found = [Cleaning(weights=("model",)) for _ in ends]
+    for out, batch in run_model(trained, data, "test"):
+        columns = {name: values.cpu().numpy() for name, values in batch.columns.items()}
+        weight = trained.calibration(out.reshape(-1).cpu().numpy(), columns["pt"])
+        found[_file_of(int(batch.event_id[0]), ends)].add(columns, weight)
+    return found
+
+
+def account_baseline(name: str, data: hepdata.Dataset, ends: list[int]) -> list[Cleaning]:
+    """Test events under weights that need no model, an account for each file."""
+    found = [Cleaning(weights=(name,)) for _ in ends]
+    for cloud in data["test"]:
+        found[_file_of(cloud.event_id, ends)].add(dict(cloud.columns), np.zeros(cloud.n_points))
+    return found
+
+
+def _file_of(event: int, ends: list[int]) -> int:
+    return int(np.searchsorted(ends, event, side="right"))
+
+
+def keep(account: Cleaning) -> dict[str, object]:
+    """What is written of an account."""
+    name = account.weights[0]
+    is_ranked = name in ("model", PUPPI)
+    return {
+        "true_met": np.array(account.true_met).tolist(),
+        "met": np.array(account.met[name]).tolist(),
+        "jets": {
+            str(radius): {
+                part: [rows.tolist() for rows in getattr(account.jets[name, radius], f"_{part}")]
+                for part in ("true", "found")
             }
-        return found
-
-    def _compare(self, account: Cleaning) -> dict[str, list[float]]:
-        """Ratio of a figure to PUPPI's, and the 68 % interval over resampled events."""
-        other = self.accounts[PUPPI]
-        n = len(account.true_met)
-        random = np.random.default_rng(0)
-        draws = [np.arange(n), *(random.integers(0, n, n) for _ in range(N_RESAMPLED))]
-        ratios = {}
-        for name in COMPARED:
-            centre, *drawn = [FIGURES[name](account, draw) / FIGURES[name](other, draw) for draw in draws]
-            ratios[name] = [centre, *np.nanquantile(drawn, [0.158655, 0.841345]).tolist()]
-        return ratios
+            for radius in PT_MIN
+        },
+        "average precision": account.classify(name).auc if is_ranked else None,
+        "calibration error": account.calibration(name).error if is_ranked else None,
+    }
 
 
-Events = NDArray[np.int64]
+def restore(kept: list[dict[str, object]]) -> Cleaning:
+    """One account of what several folds have written."""
+    account = Cleaning(weights=("model",))
+    for part in kept:
+        account.true_met += list(np.array(part["true_met"]))
+        account.met["model"] += list(np.array(part["met"]))
+        for radius in PT_MIN:
+            jets, into = part["jets"][str(radius)], account.jets["model", radius]  # type: ignore[index]
+            into._true += [np.array(rows).reshape(-1, 8) for rows in jets["true"]]
+            into._found += [np.array(rows).reshape(-1, 4) for rows in jets["found"]]
+    return account
 
 
 def _met(account: Cleaning, events: Events) -> float:
-    error = np.array(account.met[account.weights[0]]) - np.array(account.true_met)
+    error = np.array(account.met["model"]) - np.array(account.true_met)
     return resolution(error[events])
 
 
-def _parallel_or_across(name: str) -> Callable[[Cleaning, Events], float]:
+def _of_met(name: str) -> Callable[[Cleaning, Events], float]:
     def figure(account: Cleaning, events: Events) -> float:
-        chosen = np.isin(np.arange(len(account.true_met)), events)
-        return account.missing_pt(account.weights[0], chosen)[name]
+        return account.missing_pt("model", np.isin(np.arange(len(account.true_met)), events))[name]
 
     return figure
 
 
 def _jet(radius: float) -> Callable[[Cleaning, Events], float]:
     def figure(account: Cleaning, events: Events) -> float:
-        response = account.jets[account.weights[0], radius].responses(events)
+        response = account.jets["model", radius].responses(events)
         return resolution(response) / float(np.median(response)) if len(response) else float("nan")
 
     return figure
 
 
-def _of_jets(name: str) -> Callable[[Cleaning, Events], float]:
-    return lambda account, _: account.jets[account.weights[0], 0.4].result()[name]
+def _of_jets(name: str, radius: float = 0.4) -> Callable[[Cleaning, Events], float]:
+    return lambda account, _: account.jets["model", radius].result()[name]
 
 
-def _average_precision(account: Cleaning, _: Events) -> float:
-    name = account.weights[0]
-    if name not in ("model", PUPPI):
-        return float("nan")
-    return classify(account.pooled(name), account.pooled("is_leading")).auc
-
-
-def _calibration_error(account: Cleaning, _: Events) -> float:
-    name = account.weights[0]
-    return account.calibration(name).error if name in ("model", PUPPI) else float("nan")
-
-
-FIGURES: dict[str, Callable[[Cleaning, Events], float]] = {
+COMPARED = {
     "missing-pT resolution, GeV": _met,
-    "along": _parallel_or_across("parallel"),
-    "across": _parallel_or_across("perpendicular"),
-    "tail": _parallel_or_across("tail"),
     "jet resolution": _jet(0.4),
     "jet resolution, R = 0.8": _jet(0.8),
+}
+FIGURES: dict[str, Callable[[Cleaning, Events], float]] = {
+    **COMPARED,
+    "along": _of_met("parallel"),
+    "across": _of_met("perpendicular"),
+    "scale": _of_met("scale"),
+    "tail": _of_met("tail"),
     "jet response": _of_jets("response"),
     "jet efficiency": _of_jets("efficiency"),
     "jet fake rate": _of_jets("fake_rate"),
-    "average precision": _average_precision,
-    "calibration error": _calibration_error,
+    "jet mass resolution, R = 0.8": _of_jets("mass_resolution", 0.8),
 }
-COMPARED = ("missing-pT resolution, GeV", "jet resolution", "jet resolution, R = 0.8")
 
 
-def run_study(arguments: argparse.Namespace, folder: Path) -> dict[str, Study]:
-    """Train and test every system in every fold; a study for the files, and one for each further file."""
-    studies = {name: Study(arguments.baselines) for name in ("test", *arguments.apply)}
-    further = {}
-    for number, file in enumerate(arguments.apply):
-        further[file] = _build(arguments, [file], folder / f"further-{number}", "0/0/1")
-        studies[file].add_baselines(further[file])
-    n_folds = 1 if arguments.parts else arguments.folds
-    for fold in arguments.run_folds or range(n_folds):
-        n = sum(arguments.parts) if arguments.parts else arguments.events
-        rule = split_parts(*arguments.parts) if arguments.parts else split_fold(n, fold, n_folds)
-        data = _build(arguments, arguments.files, folder / f"fold-{fold}", rule, n)
-        studies["test"].add_baselines(data)
-        for name in arguments.systems:
-            preset, settings = SYSTEMS[name]
-            changes = settings | {"max_minutes": None, "epochs": arguments.epochs, "seed": arguments.seed}
-            begun = time.process_time()
-            run = hept.fit(data, folder / f"{name}-{fold}", preset=preset, settings=changes, threads=1)
-            seconds = time.process_time() - begun
-            studies["test"].add_model(name, run, data, seconds)
-            for file, other in further.items():
-                studies[file].add_model(name, run, other, seconds)
-            found = {file: study.result() for file, study in studies.items()}
-            arguments.out.write_text(json.dumps(found, indent=1))
-            print(time.strftime("%H:%M"), fold, name, found["test"][name], flush=True)
-    return studies
+def compare(account: Cleaning, other: Cleaning) -> dict[str, list[float]]:
+    """Ratio of each figure to the other's, and its 68 % interval over resampled events."""
+    n = len(account.true_met)
+    random = np.random.default_rng(0)
+    draws = [np.arange(n), *(random.integers(0, n, n) for _ in range(N_RESAMPLED))]
+    ratios = {}
+    for name, figure in COMPARED.items():
+        centre, *drawn = [figure(account, draw) / figure(other, draw) for draw in draws]
+        ratios[name] = [centre, *np.nanquantile(drawn, [0.158655, 0.841345]).tolist()]
+    return ratios
 
 
-def _build(
-    arguments: argparse.Namespace, files: list[str], out: Path, rule: str, n_events: int | None = None
-) -> hepdata.Dataset:
+def tabulate(out: Path) -> dict[str, dict[str, dict[str, object]]]:
+    """Figures by file and system over the folds that are there, and ratios to PUPPI's on the same events."""
+    kept: dict[str, dict[str, dict[int, dict[str, object]]]] = {}
+    for path in sorted(out.glob("fold-*/*.json")):
+        for file, record in json.loads(path.read_text()).items():
+            by_fold = kept.setdefault(file, {}).setdefault(path.stem, {})
+            by_fold[int(path.parent.name.removeprefix("fold-"))] = record
+    table: dict[str, dict[str, dict[str, object]]] = {}
+    for file, systems in kept.items():
+        for name, by_fold in systems.items():
+            account = restore(list(by_fold.values()))
+            events = np.arange(len(account.true_met))
+            row: dict[str, object] = {
+                "folds": len(by_fold),
+                "events": len(events),
+                "jets": account.jets["model", 0.4].result()["n_true"],
+            }
+            row |= {key: figure(account, events) for key, figure in FIGURES.items()}
+            for key in ("average precision", "calibration error", "minutes", "steps"):
+                values = [record.get(key) for record in by_fold.values()]
+                row[f"{key}, mean of folds"] = (
+                    None if None in values else float(np.mean(values))  # type: ignore[arg-type]
+                )
+            if set(by_fold) <= set(systems.get(PUPPI, {})):
+                same = restore([systems[PUPPI][fold] for fold in by_fold])
+                row["to PUPPI"] = compare(account, same)
+            table.setdefault(file, {})[name] = row
+    return table
+
+
+def run_study(arguments: argparse.Namespace) -> Iterator[Path]:
+    """Train and test what OUT does not have yet; yields each result."""
+    n_there = [survey_tree(file).n_events for file in arguments.files]
+    n_used = [min(pair) for pair in zip(arguments.events or n_there, n_there, strict=True)]
+    n_train = (arguments.train * len(n_used))[: len(n_used)]
+    ends = np.cumsum(n_there).tolist()
+    for number in arguments.run_folds or range(arguments.folds):
+        folder = arguments.out / f"fold-{number}"
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = {name: folder / f"{name}.json" for name in arguments.baselines}
+        paths |= {name: folder / f"{_label(name, arguments.seed)}.json" for name in arguments.systems}
+        missing = {name: path for name, path in paths.items() if not path.exists()}
+        if not missing:
+            continue
+        rule = split_fold([0, *ends[:-1]], n_used, n_train, number, arguments.folds)
+        with TemporaryDirectory() as work:
+            fold = Fold(
+                _build(arguments, arguments.files, Path(work) / "data", rule),
+                ends,
+                [Path(file).stem for file in arguments.files],
+                {
+                    Path(file).stem: _build(arguments, [file], Path(work) / Path(file).stem, "0/0/1")
+                    for file in arguments.apply
+                },
+            )
+            for name, path in missing.items():
+                if name in SYSTEMS:
+                    record = _train_and_test(name, fold, Path(work) / name, arguments)
+                else:
+                    record = fold.test(partial(account_baseline, name))
+                part = path.with_suffix(".part")
+                part.write_text(json.dumps(record))
+                part.replace(path)
+                yield path
+
+
+def _train_and_test(name: str, fold: Fold, out: Path, arguments: argparse.Namespace) -> Record:
+    preset, settings = SYSTEMS[name]
+    changes = settings | {"max_minutes": None, "epochs": arguments.epochs, "seed": arguments.seed}
+    begun = time.process_time()
+    run = hept.fit(fold.data, out, preset=preset, settings=changes | {"logger": "csv"}, threads=1)
+    minutes = (time.process_time() - begun) / 60
+    record = fold.test(partial(account_model, run))
+    for one in record.values():
+        one |= {"minutes": minutes, "steps": arguments.epochs * len(fold.data["train"])}
+    return record
+
+
+def _label(system: str, seed: int) -> str:
+    return system if seed == 42 else f"{system}-seed-{seed}"
+
+
+def _build(arguments: argparse.Namespace, files: list[str], out: Path, rule: str) -> hepdata.Dataset:
     return hepdata.build_pileup(
         files,
         out,
-        max_events=n_events,
         scored_pt=arguments.scored_pt,
         branches=arguments.branches,
         max_eta=MAX_ETA,
         split=rule,
         workers=1,
+        progress=False,
     )
 
 
 def main() -> None:
-    """Run the study; its numbers are printed and stored after every training."""
+    """Run the study, and print its table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("files", nargs="+")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--events", type=int, default=40)
+    parser.add_argument("out", type=Path, metavar="OUT")
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--events", type=int, nargs="+", help="of each file; all where not given")
+    parser.add_argument("--train", type=int, nargs="+", default=[800], help="at most, of each file")
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--run-folds", type=int, nargs="*", help="only these")
-    parser.add_argument("--parts", type=int, nargs=3, metavar=("TRAIN", "VALID", "TEST"), help="no folds")
     parser.add_argument("--apply", nargs="*", default=[], metavar="FILE", help="also test on these")
-    parser.add_argument("--work", type=Path, help="keep datasets and runs in this new folder")
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=42)
-    parser.add_argument("--scored-pt", type=float)
-    parser.add_argument("--branches")
-    parser.add_argument("--systems", nargs="+", default=["best", "published", "gcn", "flatformer"])
-    parser.add_argument("--baselines", nargs="+", default=["truth", PUPPI, "chs", "none"])
+    parser.add_argument("--scored-pt", type=float, default=0.0, help=f"published: {SCORED_PT:g}")
+    parser.add_argument("--branches", default="pf")
+    parser.add_argument("--baselines", nargs="*", default=["truth", PUPPI, "chs", "none"])
+    parser.add_argument("--systems", nargs="*", default=["best", "published", "gcn", "flatformer"])
+    parser.add_argument("--table", action="store_true", help="only print what is there")
     arguments = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        studies = run_study(arguments, arguments.work or Path(folder))
-    for file, study in studies.items():
-        print(file)
-        for name, found in study.result().items():
-            print(" ", name, found)
+    if not arguments.table:
+        if arguments.events and len(arguments.files) != len(arguments.events):
+            parser.error("--events needs a number for each file")
+        for path in run_study(arguments):
+            print(time.strftime("%H:%M"), path, flush=True)
+    print(json.dumps(tabulate(arguments.out), indent=1))
 
 
 if __name__ == "__main__":

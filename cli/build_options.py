@@ -13,9 +13,9 @@ from hepdata.building import BuiltDataset
 from hepdata.pipeline.build import BuildSummary
 from hepdata.pipeline.split_rule import SplitRule
 
+from .command_line import json_option, write_json
 from .flags import name_flags
-from .frame import json_option, write_json
-from .tables import console, format_bytes, print_table
+from .printing import console, format_bytes, print_table
 
 
 def build_options(function: Callable[..., None]) -> Callable[..., None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from .frame import LazyGroup, run
+from .command_line import LazyGroup, run
 
 # name: (module, one line of help), in the order in which a user meets them
 COMMANDS: dict[str, tuple[str, str]] = {

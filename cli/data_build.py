@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import LazyGroup
+from .command_line import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "tracking": (

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import click
 
 from hepdata.commands import convert
 
-from .frame import json_option, write_json
-from .written_dataset import describe_written, print_written
+from .command_line import json_option, write_json
+from .written_dataset import compression_option, describe_written, print_written
 
 
 @click.command("convert")
@@ -22,27 +22,15 @@ from .written_dataset import describe_written, print_written
     type=click.Choice(["parquet", "hdf5"]),
     help="Format of OUT.  [default: the other one]",
 )
-@click.option(
-    "--compression",
-    type=click.Choice(["gzip", "none"]),
-    default="none",
-    show_default=True,
-    help="Of HDF5 files: gzip is about ten times smaller with pairs, and several times slower to read.",
-)
+@compression_option
 @json_option
-def command(
-    dataset: str,
-    out: str,
-    file_format: Literal["parquet", "hdf5"] | None,
-    compression: Literal["gzip", "none"],
-    json_path: Path | None,
-) -> None:
+def command(dataset: str, out: str, json_path: Path | None, **arguments: Any) -> None:
     """Write DATASET in the other format to the new folder, or the URL, OUT; nothing is lost.
 
     \b
     Example:
       hept-data convert tracking tracking-h5 --format hdf5
     """
-    manifest = convert(dataset, out, file_format=file_format, compression=compression, progress=True).manifest
+    manifest = convert(dataset, out, **arguments, progress=True).manifest
     print_written(f"{dataset} as {manifest.file_format} in {out}", manifest)
     write_json(json_path, describe_written(out, manifest))

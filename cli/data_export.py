@@ -9,8 +9,8 @@ import click
 
 from hepdata import export_padded, open_dataset
 
-from .frame import json_option, write_json
-from .tables import format_bytes, print_table
+from .command_line import json_option, write_json
+from .printing import format_bytes, print_table
 
 
 @click.command("export")

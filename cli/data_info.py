@@ -8,8 +8,8 @@ import click
 
 from hepdata import open_dataset
 
-from .frame import json_option, write_json
-from .tables import print_lines
+from .command_line import json_option, write_json
+from .printing import print_lines
 
 
 @click.command("info")

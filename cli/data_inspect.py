@@ -11,8 +11,8 @@ import click
 from hepdata.commands import inspect
 from hepdata.schema import SCORED_PT
 
-from .frame import json_option, write_json
-from .tables import console, print_table
+from .command_line import json_option, write_json
+from .printing import console, print_table
 
 if TYPE_CHECKING:
     from hepdata.pipeline.pileup_inspect import EventReport, FitReport, Inspection

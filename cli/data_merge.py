@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import click
 
 from hepdata.commands import merge
 
-from .frame import json_option, write_json
-from .written_dataset import describe_written, print_written
+from .command_line import json_option, write_json
+from .written_dataset import compression_option, describe_written, print_written
 
 
 @click.command("merge")
 @click.argument("datasets", metavar="DATASET…", nargs=-1, required=True)
 @click.argument("out")
-@click.option(
-    "--compression",
-    type=click.Choice(["gzip", "none"]),
-    default="none",
-    show_default=True,
-    help="Of HDF5 files: gzip is about ten times smaller with pairs, and several times slower to read.",
-)
+@compression_option
 @json_option
-def command(
-    datasets: tuple[str, ...], out: str, compression: Literal["gzip", "none"], json_path: Path | None
-) -> None:
+def command(datasets: tuple[str, ...], out: str, json_path: Path | None, **arguments: Any) -> None:
     """Put the clouds of several DATASETs into the new folder, or the URL, OUT.
 
     They must have been built with the same configuration, from different events.
@@ -37,6 +29,6 @@ def command(
       hept-data build tracking raw part2 --events 1010-1019
       hept-data merge part1 part2 merged
     """
-    manifest = merge(datasets, out, compression=compression, progress=True).manifest
+    manifest = merge(datasets, out, **arguments, progress=True).manifest
     print_written(f"{len(datasets)} datasets merged in {out}", manifest)
     write_json(json_path, {"merged": list(datasets), **describe_written(out, manifest)})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hepdata.commands import plot
 
-from .frame import json_option, write_json
+from .command_line import json_option, write_json
 
 
 @click.command("plot", context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,9 +27,7 @@ from .frame import json_option, write_json
     help="Number of clouds in the distributions, spread over the split.",
 )
 @json_option
-def command(
-    dataset: str, out: Path, split: str, events: int, max_clouds: int, json_path: Path | None
-) -> None:
+def command(dataset: str, out: Path, json_path: Path | None, **arguments: Any) -> None:
     """Draw the distributions of every feature and label of DATASET, and a few of its events.
 
     \b
@@ -37,7 +36,7 @@ def command(
       hept-data build pileup pileup.root pileup
       hept-data plot pileup --out pictures
     """
-    files = plot(dataset, out, split=split, events=events, max_clouds=max_clouds, progress=True)
+    files = plot(dataset, out, **arguments, progress=True)
     for file in files:
         click.echo(file)
     write_json(json_path, {"dataset": dataset, "files": files})

@@ -9,8 +9,8 @@ import click
 
 from hepdata.commands import publish
 
-from .frame import json_option, write_json
-from .tables import console
+from .command_line import json_option, write_json
+from .printing import console
 from .written_dataset import describe_written, print_written
 
 

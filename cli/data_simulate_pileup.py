@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hepdata.commands import simulate_pileup
 from hepdata.schema import SCORED_PT
 
-from .frame import json_option, write_json
-from .tables import format_bytes, print_table
+from .command_line import json_option, write_json
+from .printing import format_bytes, print_table
 
 
 @click.command("pileup")
@@ -30,9 +31,7 @@ from .tables import format_bytes, print_table
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same bytes.")
 @json_option
-def command(
-    out: Path, events: int, pileup: float, pileup_max: float | None, seed: int, json_path: Path | None
-) -> None:
+def command(out: Path, json_path: Path | None, **arguments: Any) -> None:
     """Write a Delphes ROOT file: a hard collision with jets and a lepton over soft ones.
 
     The file has a tree `Delphes` with a GenParticle-class branch `PF`, as the published pileup sample has.
@@ -43,9 +42,7 @@ def command(
       hept-data simulate pileup pileup.root --events 20
       hept-data simulate pileup mixed.root --events 20 --pileup 10 --pileup-max 60
     """
-    sample = simulate_pileup(
-        out, events=events, pileup=pileup, pileup_max=pileup_max, seed=seed, progress=True
-    )
+    sample = simulate_pileup(out, **arguments, progress=True)
     size = sample.path.stat().st_size
     summary = {
         "events": sample.n_events,

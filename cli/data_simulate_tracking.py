@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import click
 
@@ -12,8 +12,8 @@ from hepdata.commands import simulate_tracking
 from hepdata.schema import SCORED_PT
 from hepdata.simulate.trackml_writer import FIRST_EVENT, SimulationSummary
 
-from .frame import json_option, write_json
-from .tables import format_bytes, print_table
+from .command_line import json_option, write_json
+from .printing import format_bytes, print_table
 
 
 @click.command("tracking", context_settings={"help_option_names": ["-h", "--help"]})
@@ -38,24 +38,15 @@ from .tables import format_bytes, print_table
     "--workers", type=int, help="Processes; same events with any number.  [default: 1; acts: one per core]"
 )
 @json_option
-def command(
-    out: Path,
-    events: int,
-    hits_per_event: int | None,
-    seed: int,
-    engine: Literal["toy", "acts"],
-    first_event: int,
-    gzip: bool,
-    workers: int | None,
-    json_path: Path | None,
-) -> None:
+def command(out: Path, json_path: Path | None, **arguments: Any) -> None:
     """Simulate TrackML events into the folder OUT.
 
     Writes hits, cells, particles and truth of each event, and detectors.csv, in the files of the TrackML
     challenge. Files of the same names in OUT are replaced; OUT may hold no other events.
 
     The engine "toy" needs nothing: charged particles in 2 T through four barrel layers and seven discs on
-    each side, with multiple scattering, decays in flight, inefficiency and 15 % noise. The engine "acts"
+    each side, with multiple scattering, jets, decays in flight, merged clusters, inefficiency and 15 %
+    noise. The engine "acts"
     simulates the whole TrackML detector (pip install 'hept[acts]'): top pairs with pileup by Pythia,
     transport through the material by ACTS Fatras, hadronic interactions, merged clusters, noise.
 
@@ -64,17 +55,7 @@ def command(
       hept-data simulate tracking raw --events 20 --hits-per-event 2000
       hept-data simulate tracking realistic --events 1000 --engine acts
     """
-    summary = simulate_tracking(
-        out,
-        events=events,
-        hits_per_event=hits_per_event,
-        seed=seed,
-        engine=engine,
-        first_event=first_event,
-        gzip=gzip,
-        workers=workers,
-        progress=True,
-    )
+    summary = simulate_tracking(out, **arguments, progress=True)
     _print_summary(out, summary)
     write_json(json_path, {"out": str(out), **dataclasses.asdict(summary)})
 

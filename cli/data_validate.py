@@ -10,8 +10,8 @@ import click
 from hepdata.commands import validate
 from hepdata.errors import JobError
 
-from .frame import json_option, write_json
-from .tables import print_lines
+from .command_line import json_option, write_json
+from .printing import print_lines
 
 MAX_SHOWN = 50
 

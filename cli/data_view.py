@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,7 +20,7 @@ from hepdata.commands import view
 )
 @click.option("--split", default="train", show_default=True, help="Which split to show.")
 @click.option("--events", type=click.IntRange(1), default=5, show_default=True, help="How many events.")
-def command(dataset: str, out: Path | None, split: str, events: int) -> None:
+def command(dataset: str, **arguments: Any) -> None:
     """Write a page that shows events of DATASET: η–φ and 3-D, colours, filters, all columns of every hit.
 
     The page is one file; any browser opens it, without a server or a network.
@@ -30,4 +31,4 @@ def command(dataset: str, out: Path | None, split: str, events: int) -> None:
       hept-data build tracking raw tracking --workers 2
       hept-data view tracking --out events.html
     """
-    click.echo(view(dataset, out, split=split, events=events))
+    click.echo(view(dataset, **arguments))

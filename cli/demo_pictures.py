@@ -8,7 +8,7 @@ import numpy as np
 
 from hepdata.loader.dataset import Dataset
 from hepdata.pictures.canvas import new_figure, save_figure
-from hepdata.pictures.event import draw_groups, draw_pileup
+from hepdata.pictures.panels import draw_groups, draw_pileup
 from hept.evaluation.inference import Answer
 from hept.model.dataset_checks import find_target
 from hept.objectives.objective import make_objective

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from hept.devices.choice import Precision
 from hept.paper.comparison.compare import compare
 
-from .frame import device_option, json_option, precision_option, threads_option, write_json
-from .tables import console, print_table
+from .command_line import model_options, write_json
+from .printing import console, print_table
 
 
 @click.command("compare")
@@ -53,26 +53,8 @@ from .tables import console, print_table
     show_default=True,
     help="A scaling curve ends after a training step that takes longer.",
 )
-@device_option
-@precision_option
-@threads_option
-@json_option
-def command(
-    dataset: str,
-    models: str,
-    tables: str,
-    budget: str | None,
-    preset: str | None,
-    settings: tuple[str, ...],
-    out: Path,
-    repeats: int,
-    max_points: int,
-    max_seconds: float,
-    device: str,
-    precision: Precision | None,
-    threads: int | None,
-    json_path: Path | None,
-) -> int:
+@model_options
+def command(dataset: str, out: Path, json_path: Path | None, **arguments: Any) -> int:
     """Compare systems on DATASET: train or load each, then print and save the paper's tables.
 
     \b
@@ -80,22 +62,7 @@ def command(
       hept-train compare tracking --budget 5min --out compare/tracking
       hept-train compare pileup --models hept,gcn,smyrf --tables accuracy,time --budget 2epochs
     """
-    compared = compare(
-        dataset,
-        out,
-        models=models,
-        tables=tables,
-        budget=budget,
-        preset=preset,
-        settings=settings,
-        repeats=repeats,
-        max_points=max_points,
-        max_seconds=max_seconds,
-        device=device,
-        precision=precision,
-        threads=threads,
-        progress=True,
-    )
+    compared = compare(dataset, out, **arguments, progress=True)
     # Imported after all checks: torch takes seconds.
     from hept.paper.comparison.report import format_cell
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 import hept
-from hept.devices.choice import Precision
 
-from .frame import device_option, json_option, precision_option, threads_option, write_json
-from .tables import console, print_table
+from .command_line import model_options, write_json
+from .printing import console, print_table
 
 
 @click.command("compare-runs")
@@ -25,36 +25,15 @@ from .tables import console, print_table
 )
 @click.option("--dataset", help="Evaluate all runs on this dataset.  [default: each on its own]")
 @click.option("--split", help="Split to evaluate on.  [default: test, or valid where that is empty]")
-@device_option
-@precision_option
-@threads_option
-@json_option
-def command(
-    runs: tuple[Path, ...],
-    out: Path,
-    dataset: str | None,
-    split: str | None,
-    device: str,
-    precision: Precision | None,
-    threads: int | None,
-    json_path: Path | None,
-) -> None:
+@model_options
+def command(runs: tuple[Path, ...], out: Path, json_path: Path | None, **arguments: Any) -> None:
     """Compare RUNS: settings that differ, metrics with errors, curves; as tables and as one page.
 
     \b
     Example:
       hept-train compare-runs runs/a runs/b --out compared.html
     """
-    found = hept.compare_runs(
-        runs,
-        out,
-        dataset=dataset,
-        split=split,
-        device=device,
-        precision=precision,
-        threads=threads,
-        progress=True,
-    )
+    found = hept.compare_runs(runs, out, **arguments, progress=True)
     # Imported after all checks: torch takes seconds.
     from hept.report.compare_runs import format_estimate
     from hept.report.definitions import name_metric

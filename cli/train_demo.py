@@ -12,8 +12,8 @@ import click
 from hepdata.errors import InputError
 
 from . import data, train
-from .frame import LazyGroup, device_option, json_option, threads_option, write_json
-from .tables import console, print_table
+from .command_line import LazyGroup, device_option, json_option, threads_option, write_json
+from .printing import console, print_table
 
 _MARK = ".hept-demo"
 # One headline figure per task, as in the paper.

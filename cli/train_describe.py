@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from hept.model.cost import describe
-from hept.settings.table import list_settings, read_setting
+from hept.settings.listing import list_settings, read_setting
 
-from .frame import json_option, write_json
-from .tables import console, print_table
+from .command_line import json_option, write_json
+from .printing import console, print_table
 from .train_settings import show_value
 
 

@@ -10,8 +10,8 @@ from rich.text import Text
 
 import hept
 
-from .frame import device_option, json_option, threads_option, write_json
-from .tables import console
+from .command_line import device_option, json_option, threads_option, write_json
+from .printing import console
 
 _STYLES = {"ok": "green", "wrong": "bold red", "slow": "yellow", "skipped": "dim"}
 

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 import hept
 from hept.commands import open_inputs
-from hept.devices.choice import Precision
 
-from .frame import device_option, json_option, precision_option, threads_option, write_json
-from .tables import print_table
+from .command_line import model_options, write_json
+from .printing import print_table
 
 
 @click.command("eval")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("dataset", required=False)
 @click.option("--split", default="test", show_default=True, help="Split to evaluate on.")
-@device_option
-@precision_option
-@threads_option
-@json_option
-def command(
-    model: Path,
-    dataset: str | None,
-    split: str,
-    device: str,
-    precision: Precision | None,
-    threads: int | None,
-    json_path: Path | None,
-) -> None:
+@model_options
+def command(model: Path, dataset: str | None, split: str, json_path: Path | None, **arguments: Any) -> None:
     """Evaluate MODEL (a run folder, a weights file or the published checkpoint) on DATASET.
 
     Without DATASET, a run folder is evaluated on the dataset that it was trained on.
@@ -42,9 +31,7 @@ def command(
       hept-train eval runs/a --device cpu
     """
     opened = open_inputs(model, dataset, split)
-    metrics = hept.evaluate(
-        model, opened, split, device=device, precision=precision, threads=threads, progress=True
-    )
+    metrics = hept.evaluate(model, opened, split, **arguments, progress=True)
     # Imported after all checks: torch takes seconds.
     from hept.metrics.cleaning import WEIGHTS, tabulate_weights
     from hept.report.definitions import name_metric

@@ -9,8 +9,8 @@ import click
 
 import hept
 
-from .frame import json_option, threads_option, write_json
-from .tables import format_bytes, print_lines, print_table
+from .command_line import json_option, threads_option, write_json
+from .printing import format_bytes, print_lines, print_table
 
 if TYPE_CHECKING:
     from hept.export.certificate import Certificate

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import hepdata
 import hept
-from hept.devices.choice import Precision
 
-from .frame import device_option, json_option, precision_option, threads_option, write_json
-from .tables import console, format_bytes, print_table
+from .command_line import device_option, json_option, precision_option, threads_option, write_json
+from .printing import console, format_bytes, print_table
 
 if TYPE_CHECKING:
     from hept.training.memory_plan import MemoryPlan
@@ -106,22 +105,7 @@ def _complete_model(_: click.Context, __: click.Parameter, incomplete: str) -> l
 @click.option("--no-report", is_flag=True, help="Do not tune the clustering nor write report.html.")
 @json_option
 def command(
-    dataset: str | None,
-    preset: str | None,
-    model: str | None,
-    settings: tuple[str, ...],
-    logger: str | None,
-    out: Path | None,
-    init: Path | None,
-    resume: Path | None,
-    device: str,
-    precision: Precision | None,
-    devices: int,
-    nodes: int,
-    threads: int | None,
-    plan: bool,
-    no_report: bool,
-    json_path: Path | None,
+    dataset: str | None, plan: bool, no_report: bool, json_path: Path | None, **arguments: Any
 ) -> int:
     """Train a model on DATASET.
 
@@ -138,39 +122,16 @@ def command(
       hept-train fit tracking --init runs/a --set optimizer.lr=1e-3 --out runs/d
       hept-train fit --resume runs/a
     """
-    if dataset is None and resume is None:
+    if dataset is None and arguments["resume"] is None:
         raise click.UsageError("give DATASET, or --resume RUN")
     if plan:
         if dataset is None:
             raise click.UsageError("give DATASET with --plan")
-        memory = hept.plan_memory(
-            dataset,
-            preset=preset,
-            model=model,
-            settings=settings,
-            device=device,
-            precision=precision,
-            devices=devices,
-            nodes=nodes,
-        )
-        _print_plan(memory, json_path)
+        for name in ("out", "logger", "init", "resume", "threads"):
+            del arguments[name]
+        _print_plan(hept.plan_memory(dataset, **arguments), json_path)
         return 0
-    run = hept.fit(
-        dataset,
-        out,
-        preset=preset,
-        model=model,
-        settings=settings,
-        logger=logger,
-        init=init,
-        resume=resume,
-        device=device,
-        precision=precision,
-        devices=devices,
-        nodes=nodes,
-        threads=threads,
-        progress=True,
-    )
+    run = hept.fit(dataset, **arguments, progress=True)
     result = run.result
     if result is None or not result.is_first_process:
         return 0
@@ -199,7 +160,7 @@ def command(
             run,
             run.open_dataset() if dataset is None else hepdata.open_dataset(dataset),
             tune_clouds=CLOUDS_TO_TUNE_ON,
-            device=device,
+            device=arguments["device"],
             threads=result.threads,
             progress=True,
         )

@@ -8,8 +8,8 @@ import click
 
 import hept
 
-from .frame import json_option, threads_option, write_json
-from .tables import format_bytes, print_table
+from .command_line import json_option, threads_option, write_json
+from .printing import format_bytes, print_table
 from .train_export import print_certificate, summary
 
 

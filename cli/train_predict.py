@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import click
 
 import hept
 from hept.commands import is_raw
-from hept.devices.choice import Precision
 
-from .frame import device_option, json_option, precision_option, threads_option, write_json
-from .tables import print_table
+from .command_line import model_options, write_json
+from .printing import print_table
 
 
 @click.command("predict")
@@ -39,28 +38,8 @@ from .tables import print_table
     type=float,
     help="Of a ROOT file: weigh neutrals above this pT in GeV.  [default: as in training, at most 0.9]",
 )
-@device_option
-@precision_option
-@threads_option
-@json_option
-def command(
-    model: Path,
-    dataset: str,
-    out: Path,
-    split: str | None,
-    method: Literal["tree", "dbscan", "hdbscan"] | None,
-    eps: float | None,
-    min_points: int | None,
-    detectors: Path | None,
-    layers: str | None,
-    max_events: int | None,
-    branches: str,
-    scored_pt: float | None,
-    device: str,
-    precision: Precision | None,
-    threads: int | None,
-    json_path: Path | None,
-) -> None:
+@model_options
+def command(model: Path, dataset: str, out: Path, json_path: Path | None, **arguments: Any) -> None:
     """Write MODEL's answer for every point of DATASET to a Parquet file, or the tracks of raw events.
 
     Where DATASET is a folder or zip of raw TrackML, ACTS or ColliderML events, the tracks are written event
@@ -79,58 +58,28 @@ def command(
       hept-train predict runs/a tracking --out hits.parquet
       hept-train predict runs/pileup pileup.root --out pileup_cleaned.root
     """
+
+    def choose(*names: str) -> dict[str, Any]:
+        shared = ("device", "precision", "threads")
+        return {name: arguments[name] for name in (*names, *shared)} | {"progress": True}
+
+    clustering = ("method", "eps", "min_points")
     if dataset.endswith(".root"):
-        cleaned = hept.clean(
-            model,
-            dataset,
-            out,
-            branches=branches,
-            scored_pt=scored_pt,
-            device=device,
-            precision=precision,
-            threads=threads,
-            progress=True,
-        )
-        counts: list[tuple[str, object]] = [("events", cleaned.n_events), ("particles", cleaned.n_particles)]
-        print_table(f"{cleaned.out}", ("", "count"), counts)
-        write_json(json_path, {"out": str(cleaned.out), **dict(counts)})
-        return
-    if is_raw(dataset):
+        cleaned = hept.clean(model, dataset, out, **choose("branches", "scored_pt"))
+        rows = {"events": cleaned.n_events, "particles": cleaned.n_particles}
+        print_table(f"{cleaned.out}", ("", "count"), list(rows.items()))
+        write_json(json_path, {"out": str(cleaned.out), **rows})
+    elif is_raw(dataset):
         found = hept.find_raw_tracks(
-            model,
-            dataset,
-            out,
-            detectors=detectors,
-            layers=layers,
-            max_events=max_events,
-            method=method,
-            eps=eps,
-            min_points=min_points,
-            device=device,
-            precision=precision,
-            threads=threads,
-            progress=True,
+            model, dataset, out, **choose(*clustering, "detectors", "layers", "max_events")
         )
         counts = [("events", found.n_events), ("hits", found.n_hits), ("tracks", found.n_tracks)]
         times = [(f"{step}, ms an event", 1000 * seconds) for step, seconds in found.seconds.items()]
         print_table(f"{found.out} and {found.fits.name}", ("", ""), [*counts, *times])
-        write_json(json_path, {**vars(found)})
-        return
-    result = hept.predict(
-        model,
-        dataset,
-        out,
-        split=split,
-        method=method,
-        eps=eps,
-        min_points=min_points,
-        device=device,
-        precision=precision,
-        threads=threads,
-        progress=True,
-    )
-    rows: list[tuple[str, object]] = [("clouds", result.n_clouds), ("points", result.n_points)]
-    if result.n_tracks is not None:
-        rows.append(("tracks", result.n_tracks))
-    print_table(f"{result.out}", ("", "count"), rows)
-    write_json(json_path, {"out": str(result.out), **dict(rows)})
+        write_json(json_path, vars(found))
+    else:
+        result = hept.predict(model, dataset, out, **choose(*clustering, "split"))
+        rows = {"clouds": result.n_clouds, "points": result.n_points}
+        rows |= {} if result.n_tracks is None else {"tracks": result.n_tracks}
+        print_table(f"{result.out}", ("", "count"), list(rows.items()))
+        write_json(json_path, {"out": str(result.out), **rows})

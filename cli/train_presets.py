@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from .frame import json_option, write_json
-from .tables import console, print_table
+from .command_line import json_option, write_json
+from .printing import console, print_table
 
 
 @click.command("presets")

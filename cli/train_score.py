@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 import hept
+from hepdata.schema import SCORED_PT
 
-from .frame import json_option, write_json
-from .tables import console, print_table
+from .command_line import json_option, write_json
+from .printing import console, print_table
 
 
 @click.command("score")
 @click.argument("tracks", type=click.Path(path_type=Path))
 @click.argument("dataset")
 @click.option("--split", default="test", show_default=True, help="Split whose events are scored.")
-@click.option("--pt-min", default=0.9, show_default=True, help="Targets have a larger pT, in GeV.")
-@click.option("--eta-max", type=float, help="Targets have a smaller |η|.")
+@click.option("--pt-min", default=SCORED_PT, show_default=True, help="Targets have a larger pT, in GeV.")
+@click.option("--eta-max", type=float, help="Targets are nearer to η = 0 than this.")
 @click.option("--min-hits", default=0, help="Hits of a target at least.")
 @click.option("--min-layers", default=0, help="Layers of a target at least, beyond the dataset's three.")
 @click.option(
@@ -25,18 +27,7 @@ from .tables import console, print_table
 )
 @click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw it.")
 @json_option
-def command(
-    tracks: Path,
-    dataset: str,
-    split: str,
-    pt_min: float,
-    eta_max: float | None,
-    min_hits: int,
-    min_layers: int,
-    primary: bool | None,
-    picture: Path | None,
-    json_path: Path | None,
-) -> None:
+def command(tracks: Path, dataset: str, json_path: Path | None, **arguments: Any) -> None:
     """Score TRACKS, the output of any tracker, against the truth of DATASET.
 
     TRACKS is Parquet or CSV with event_id, hit_id and track_id (a TrackML submission, the output of
@@ -48,18 +39,7 @@ def command(
       hept-train predict runs/a tracking --out tracks.parquet
       hept-train score tracks.parquet tracking --picture tracks.png
     """
-    scored = hept.score_tracks(
-        tracks,
-        dataset,
-        split,
-        pt_min=pt_min,
-        eta_max=eta_max,
-        min_hits=min_hits,
-        min_layers=min_layers,
-        primary=primary,
-        picture=picture,
-        progress=True,
-    )
+    scored = hept.score_tracks(tracks, dataset, **arguments, progress=True)
     # Imported after all checks.
     from hept.evaluation.scoring import PROPERTIES
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from hept.settings.table import Setting, list_settings
+from hept.settings.listing import Setting, list_settings
 
-from .frame import json_option, write_json
-from .tables import console, print_table
+from .command_line import json_option, write_json
+from .printing import console, print_table
 
 
 def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

@@ -11,8 +11,8 @@ import click
 from hepdata.errors import InputError, JobError
 from hepdata.progress_bar import ProgressBar
 
-from .frame import json_option, write_json
-from .tables import console, print_table
+from .command_line import json_option, write_json
+from .printing import console, print_table
 
 if TYPE_CHECKING:
     from hept.paper.theory.experiment import ExperimentResult

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 import hept
 
-from .frame import device_option, json_option, threads_option, write_json
-from .tables import console, print_table
+from .command_line import device_option, json_option, threads_option, write_json
+from .printing import console, print_table
 
 
 @click.command("tune")
@@ -37,18 +38,7 @@ from .tables import console, print_table
 @device_option
 @threads_option
 @json_option
-def command(
-    dataset: str,
-    out: Path,
-    search: tuple[str, ...],
-    trials: int,
-    preset: str | None,
-    settings: tuple[str, ...],
-    seed: int,
-    device: str,
-    threads: int | None,
-    json_path: Path | None,
-) -> None:
+def command(dataset: str, out: Path, json_path: Path | None, **arguments: Any) -> None:
     """Search settings for DATASET that do best on its validation split (pip install 'hept[tune]').
 
     The same command goes on with a search that was killed, or adds trials to one that has ended.
@@ -58,18 +48,7 @@ def command(
       hept-train tune tracking --out runs/tune --search optimizer.lr=1e-4:1e-2:log --preset tracking-demo
       hept-train tune tracking --out runs/tables --search model.n_tables=1,2 --preset tracking-demo --trials 2
     """
-    found = hept.tune(
-        dataset,
-        out,
-        search,
-        trials=trials,
-        preset=preset,
-        settings=settings,
-        seed=seed,
-        device=device,
-        threads=threads,
-        progress=True,
-    )
+    found = hept.tune(dataset, out, **arguments, progress=True)
     if not found:
         console.print("No trial is finished; the same command goes on.")
         return

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import hept
-from hept.devices.choice import Precision
 from hept.runs.folder import find_weights
 
-from .frame import device_option, json_option, precision_option, threads_option, write_json
-from .tables import console, print_table
+from .command_line import model_options, write_json
+from .printing import console, print_table
 
 if TYPE_CHECKING:
     from hept.evaluation.tuning import Trial
@@ -37,20 +36,8 @@ _SHOWN = {
 @click.argument("dataset", required=False)
 @click.option("--split", default="valid", show_default=True, help="Split to try on.")
 @click.option("--max-clouds", default=20, show_default=True, type=click.IntRange(1), help="Clouds to try on.")
-@device_option
-@precision_option
-@threads_option
-@json_option
-def command(
-    run: Path,
-    dataset: str | None,
-    split: str,
-    max_clouds: int,
-    device: str,
-    precision: Precision | None,
-    threads: int | None,
-    json_path: Path | None,
-) -> None:
+@model_options
+def command(run: Path, dataset: str | None, json_path: Path | None, **arguments: Any) -> None:
     """Try how embeddings of RUN (or of a weights file) become tracks, and keep the best.
 
     The best on the validation split by efficiency × purity: the part of particles above 0.9 GeV that are
@@ -61,23 +48,9 @@ def command(
     Example:
       hept-train tune-clustering runs/a
     """
-    trials = hept.tune_clustering(
-        run,
-        dataset,
-        split,
-        max_clouds=max_clouds,
-        device=device,
-        precision=precision,
-        threads=threads,
-        progress=True,
-    )
+    trials = hept.tune_clustering(run, dataset, **arguments, progress=True)
     rows = [
-        (
-            t.clustering.name,
-            t.criterion,
-            *(t.rates[name] for name in _SHOWN),
-        )
-        for t in _best_of_each(trials)
+        (t.clustering.name, t.criterion, *(t.rates[name] for name in _SHOWN)) for t in _best_of_each(trials)
     ]
     header = ("", "efficiency × purity", *(_SHOWN.values()))
     print_table("The best three trees, and the best of the other methods", header, rows)

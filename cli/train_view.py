@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 import hept
-from hept.devices.choice import Precision
 
-from .frame import device_option, precision_option, threads_option
+from .command_line import device_option, precision_option, threads_option
 
 
 @click.command("view")
@@ -26,16 +26,7 @@ from .frame import device_option, precision_option, threads_option
 @device_option
 @precision_option
 @threads_option
-def command(
-    run: Path,
-    dataset: str | None,
-    split: str | None,
-    out: Path | None,
-    events: int,
-    device: str,
-    precision: Precision | None,
-    threads: int | None,
-) -> None:
+def command(run: Path, dataset: str | None, **arguments: Any) -> None:
     """Write a page that shows events with the truth beside the tracks or scores of RUN.
 
     The page is one file; any browser opens it, without a server or a network. A click selects a track.
@@ -45,15 +36,4 @@ def command(
       hept-train view runs/a
       hept-train view runs/a tracking --split valid --out events.html
     """
-    page = hept.view(
-        run,
-        dataset,
-        split,
-        out,
-        events=events,
-        device=device,
-        precision=precision,
-        threads=threads,
-        progress=True,
-    )
-    click.echo(page)
+    click.echo(hept.view(run, dataset, **arguments, progress=True))

@@ -10,7 +10,7 @@ import hept
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hept.settings.table import Setting
+    from hept.settings.listing import Setting
 
 INTRODUCTION = """# Settings
 

@@ -9,8 +9,11 @@ TWO_PI = 2.0 * np.pi
 
 
 def wrap_phi(phi: NDArray[np.floating]) -> NDArray[np.floating]:
-    """φ wrapped into [−π, π), with the dtype of the input."""
-    dtype = np.asarray(phi).dtype
+    """φ wrapped into [−π, π), with the dtype of the input; angles in that range keep every bit."""
+    phi = np.asarray(phi)
+    if ((phi >= -np.pi) & (phi < np.pi)).all():
+        return phi.copy()
+    dtype = phi.dtype
     wrapped = np.mod(np.asarray(phi, dtype=np.float64) + np.pi, TWO_PI) - np.pi
     # Rounding to float32 can give a value slightly above π.
     narrow = wrapped.astype(dtype)

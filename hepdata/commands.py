@@ -55,7 +55,7 @@ def simulate_tracking(
     """
     from joblib import cpu_count
 
-    from hepdata.simulate.acts.event import ActsSimulation
+    from hepdata.simulate.acts.simulation import ActsSimulation
     from hepdata.simulate.tracking import ToySimulation
     from hepdata.simulate.trackml_writer import simulate_files
 

@@ -66,6 +66,16 @@ def listen(choice: ProgressChoice) -> Iterator[Progress]:
         yield Silent() if choice is False else choice
 
 
+@contextmanager
+def counting(listener: Progress, description: str, total: int, unit: str) -> Iterator[None]:
+    """Tell a listener of a piece of work that begins and ends with the block; see `Progress.start`."""
+    listener.start(description, total, unit)
+    try:
+        yield
+    finally:
+        listener.finish()
+
+
 def format_duration(seconds: float) -> str:
     """A duration in its two largest units.
 

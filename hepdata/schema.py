@@ -17,6 +17,8 @@ from hepdata.symmetries import Symmetries
 Compression = Literal["none", "log"]
 # GeV: loss and metrics of the paper consider particles with a larger transverse momentum.
 SCORED_PT = 0.9
+# Of a dataset's coordinates, those of the plane in which points are neighbours and are hashed: η and φ.
+PLANE = slice(0, 2)
 # Classes of particles in pileup events: names, and PDG codes of single neutral species.
 PARTICLE_CLASSES: tuple[tuple[str, int | None], ...] = (
     ("charged", None),

@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     from hept.model.weights import load_model
     from hept.paper.comparison.compare import compare
     from hept.runs.run import Run, open_run
+    from hept.settings.listing import list_settings
     from hept.settings.preset_choice import describe_presets
-    from hept.settings.table import list_settings
 
 # It must be set before torch is imported.
 limit_spinning()
@@ -129,7 +129,7 @@ _MODULES = {
     "find_raw_tracks": "hept.commands",
     "fit": "hept.commands",
     "index_runs": "hept.commands",
-    "list_settings": "hept.settings.table",
+    "list_settings": "hept.settings.listing",
     "load_model": "hept.model.weights",
     "load_published": "hept.model.published_weights",
     "open_run": "hept.runs.run",

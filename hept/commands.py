@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hepdata.errors import InputError
+from hepdata.errors import InputError, missing_extra
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
-from hepdata.progress import ProgressChoice, listen
+from hepdata.progress import Progress, ProgressChoice, listen
+from hepdata.schema import SCORED_PT
 from hepdata.viewer.page import check_events
 from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split
@@ -183,13 +185,11 @@ def evaluate(
     """
     check_device(device)
     opened = open_inputs(model, dataset, split)
-    from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import evaluator
-    from hept.model.weights import load_model
 
-    trained = load_model(model).on(device, precision)
+    trained = _load(model, device, precision)
     clustering = _find_clustering(trained.source)
-    with use_threads(choose_threads(threads)), listen(progress) as listener:
+    with _work(threads, progress) as listener:
         return evaluator.evaluate(trained, opened, split, clustering=clustering, progress=listener)
 
 
@@ -218,10 +218,7 @@ def predict(
             it is tuned on the validation split, or the tree finds its scale in the embeddings, and says so.
         eps: Largest distance of neighbours in a track (dbscan).
         min_points: Smallest neighbourhood or track.
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
-        precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; by default as many as there are idle cores.
-        progress: See `hepdata.progress.listen`.
+        device, precision, threads, progress: As in `evaluate`.
 
     Raises:
         InputError: Model and dataset do not fit.
@@ -229,13 +226,11 @@ def predict(
     """
     check_device(device)
     opened = open_inputs(model, dataset, split)
-    from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import predictor
     from hept.evaluation.tuning import choose_clustering
-    from hept.model.weights import load_model
 
-    trained = load_model(model).on(device, precision)
-    with use_threads(choose_threads(threads)), listen(progress) as listener:
+    trained = _load(model, device, precision)
+    with _work(threads, progress) as listener:
         chosen = choose_clustering(
             trained, opened, method=method, eps=eps, min_points=min_points, progress=listener
         )
@@ -274,23 +269,18 @@ def find_raw_tracks(
             the tree finds its scale in the embeddings, and a line says so.
         eps: Largest distance of neighbours in a track (dbscan).
         min_points: Smallest neighbourhood or track.
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
-        precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; by default as many as there are idle cores.
-        progress: See `hepdata.progress.listen`.
+        device, precision, threads, progress: As in `evaluate`.
 
     Raises:
         InputError: Not a tracking model, unusable events, or another suffix of `out`.
         JobError: A file cannot be written.
     """
     check_device(device)
-    from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import tracker
     from hept.evaluation.tuning import choose_clustering
-    from hept.model.weights import load_model
 
-    trained = load_model(model).on(device, precision)
-    with use_threads(choose_threads(threads)), listen(progress) as listener:
+    trained = _load(model, device, precision)
+    with _work(threads, progress) as listener:
         chosen = choose_clustering(
             trained, None, method=method, eps=eps, min_points=min_points, progress=listener
         )
@@ -319,7 +309,7 @@ def score_tracks(
     dataset: DatasetLike,
     split: str = "test",
     *,
-    pt_min: float = 0.9,
+    pt_min: float = SCORED_PT,
     eta_max: float | None = None,
     min_hits: int = 0,
     min_layers: int = 0,
@@ -334,7 +324,7 @@ def score_tracks(
         dataset: Location, or the opened dataset. Sectors of an event are joined.
         split: Whose events are scored.
         pt_min: Particles to be found have a larger pT, in GeV.
-        eta_max: They have a smaller |η|.
+        eta_max: They are nearer to η = 0 than this.
         min_hits: Hits of a particle at least.
         min_layers: Layers of a particle at least, beyond the dataset's own three.
         primary: True for particles from the beam line alone, False for the others.
@@ -383,22 +373,17 @@ def clean(
         branches: "pf", "particle-flow-candidate", "eflow", "auto", or the path of a YAML map.
         scored_pt: Neutral particles above this pT in GeV have a weight; that of the model's training dataset
             where not given, at most the published 0.9.
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
-        precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; by default as many as there are idle cores.
-        progress: See `hepdata.progress.listen`.
+        device, precision, threads, progress: As in `evaluate`.
 
     Raises:
         InputError: Not a pileup model, an unusable file, or one without the model's inputs.
         JobError: The file cannot be written.
     """
     check_device(device)
-    from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import cleaner
-    from hept.model.weights import load_model
 
-    trained = load_model(model).on(device, precision)
-    with use_threads(choose_threads(threads)), listen(progress) as listener:
+    trained = _load(model, device, precision)
+    with _work(threads, progress) as listener:
         return cleaner.clean(
             trained,
             os.fspath(source),
@@ -427,10 +412,7 @@ def tune_clustering(
         dataset: Location, or the opened dataset; that of the run where not given.
         split: Split to try on.
         max_clouds: Clouds to try on.
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
-        precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; by default as many as there are idle cores.
-        progress: See `hepdata.progress.listen`.
+        device, precision, threads, progress: As in `evaluate`.
 
     Returns:
         All trials, the best first: by efficiency (double majority, above 0.9 GeV) times purity (the part of
@@ -441,12 +423,10 @@ def tune_clustering(
     """
     check_device(device)
     opened = open_inputs(run, dataset, split)
-    from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation import tuning
-    from hept.model.weights import load_model
 
-    trained = load_model(run).on(device, precision)
-    with use_threads(choose_threads(threads)), listen(progress) as listener:
+    trained = _load(run, device, precision)
+    with _work(threads, progress) as listener:
         trials = tuning.tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=listener)
     tuning.save_clustering(Path(trained.source), trials[0].clustering)
     return trials
@@ -473,10 +453,7 @@ def write_report(
         events: Events to draw.
         tune_clouds: Clouds of the validation split on which the clustering of tracks is chosen first, as by
             `tune_clustering`; 0 keeps what was chosen before.
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
-        precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; by default as many as there are idle cores.
-        progress: See `hepdata.progress.listen`.
+        device, precision, threads, progress: As in `evaluate`.
 
     Returns:
         The page.
@@ -487,10 +464,9 @@ def write_report(
     check_device(device)
     opened = open_inputs(run, dataset, split)
     split = split or choose_split(opened)
-    from hept.devices.threads import choose_threads, use_threads
     from hept.report import write
 
-    with use_threads(choose_threads(threads)), listen(progress) as listener:
+    with _work(threads, progress) as listener:
         return write.write_report(
             Path(run),
             opened,
@@ -523,10 +499,7 @@ def view(
         split: The test split where not given, or the validation split where that is empty.
         out: The HTML file; "view.html" in the run folder where not given, else in the current folder.
         events: How many clouds, from the first one on.
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
-        precision: Of the arithmetic; that of the model's training where not given.
-        threads: On a CPU; by default as many as there are idle cores.
-        progress: See `hepdata.progress.listen`.
+        device, precision, threads, progress: As in `evaluate`.
 
     Returns:
         The page.
@@ -539,16 +512,14 @@ def view(
     check_events(events)
     opened = open_inputs(run, dataset, split)
     split = split or choose_split(opened)
-    from hept.devices.threads import choose_threads, use_threads
     from hept.evaluation.inference import run_model
-    from hept.model.weights import load_model
     from hept.report.view import FILE, write_view
     from hept.tracks.finder import Clustering
 
-    trained = load_model(run).on(device, precision)
+    trained = _load(run, device, precision)
     folder = _run_of(trained.source)
     clustering = _find_clustering(trained.source) or Clustering()
-    with use_threads(choose_threads(threads)), listen(progress) as listener:
+    with _work(threads, progress) as listener:
         answers = run_model(trained, opened, split, max_clouds=events, progress=listener)
         title = f"{folder.resolve().name if folder else Path(trained.source).name}, {split}"
         page = Path(out) if out else (folder or Path()) / FILE
@@ -579,9 +550,7 @@ def tune(
         preset: As in `fit`.
         settings: Of all trials; `max_minutes` and `early_stopping` limit each of them.
         seed: Of the proposals; the settings decide the seed of the trainings.
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
-        threads: On a CPU; by default as many as there are idle cores.
-        progress: See `hepdata.progress.listen`.
+        device, threads, progress: As in `evaluate`.
 
     Returns:
         All trials, the best first.
@@ -597,12 +566,7 @@ def tune(
 
     check_device(device)
     if find_spec("optuna") is None:
-        raise InputError(
-            "Optuna",
-            found="it is not installed",
-            expected="the extra [tune]",
-            remedy="pip install 'hept[tune]'",
-        )
+        raise missing_extra("optuna", "tune")
     if trials < 1:
         raise InputError("`trials`", found=str(trials), expected="1 or more", remedy="try at least once")
     given = dict(text.partition("=")[::2] for text in search) if isinstance(search, Sequence) else search
@@ -639,10 +603,7 @@ def compare_runs(
         out: The HTML page.
         dataset: What to evaluate all runs on; each on its own where not given.
         split: The test split where not given, or the validation split where that is empty.
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
-        precision: Of the arithmetic; that of each run where not given.
-        threads: On a CPU; by default as many as there are idle cores.
-        progress: See `hepdata.progress.listen`.
+        device, precision, threads, progress: As in `evaluate`.
 
     Raises:
         InputError: Less than two runs, no run folder, or a dataset that does not fit.
@@ -657,10 +618,9 @@ def compare_runs(
     split = split or choose_split(opened[0])
     for one in opened:
         check_split(one, split)
-    from hept.devices.threads import choose_threads, use_threads
     from hept.report import compare_runs as page
 
-    with use_threads(choose_threads(threads)), listen(progress) as listener:
+    with _work(threads, progress) as listener:
         return page.compare_runs(
             [Path(run) for run in runs],
             opened,
@@ -700,21 +660,33 @@ def doctor(
     loader, beside the authors' procedure.
 
     Args:
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
         full: Times at 60,000 and 2^18 points on a CPU too, which takes long.
-        threads: On a CPU; by default as many as there are idle cores.
-        progress: See `hepdata.progress.listen`.
+        device, threads, progress: As in `evaluate`.
 
     Raises:
         InputError: There is no such device.
     """
     check_device(device)
     from hept.devices.choice import choose_device
-    from hept.devices.threads import choose_threads, use_threads
     from hept.diagnosis.diagnosis import examine
 
-    with use_threads(choose_threads(threads)), listen(progress) as listener:
+    with _work(threads, progress) as listener:
         return examine(choose_device(device), is_full=full, progress=listener)
+
+
+@contextmanager
+def _work(threads: int | None, progress: ProgressChoice) -> Iterator[Progress]:
+    """Run the block with this many threads; gives the listener."""
+    from hept.devices.threads import choose_threads, use_threads
+
+    with use_threads(choose_threads(threads)), listen(progress) as listener:
+        yield listener
+
+
+def _load(model: ModelLike, device: str, precision: Precision | None) -> TrainedModel:
+    from hept.model.weights import load_model
+
+    return load_model(model).on(device, precision)
 
 
 def _with_settings(settings: Settings, arguments: Mapping[str, str | None]) -> Settings:

@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.faults import child, damage, jobs, kills, manifests, runs
+from benchmarks.faults import child, damage, jobs, kills, manifests, runs, tables
 from benchmarks.faults.tally import Tally
 
-KINDS = kills.KINDS | damage.KINDS | manifests.KINDS | runs.KINDS
+KINDS = kills.KINDS | damage.KINDS | tables.KINDS | manifests.KINDS | runs.KINDS
 
 
 def main() -> int:

@@ -147,7 +147,8 @@ def count_steps(work: Work, folder: Path, last: int = 0) -> int:
 
     def hear(name: str, arguments: tuple[object, ...]) -> None:
         nonlocal steps
-        if name in _STEPS and str(arguments[0]).startswith(str(folder)):
+        is_exchange = name == "ctypes.dlsym" and arguments[1] == "renameat2"
+        if is_exchange or (name in _STEPS and str(arguments[0]).startswith(str(folder))):
             steps += 1
             if steps == last:
                 os.kill(os.getpid(), signal.SIGKILL)

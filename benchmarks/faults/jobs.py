@@ -17,6 +17,7 @@ from pathlib import Path
 
 import hepdata
 import hept
+from hepdata.storage.dataset import replace
 
 # What every run of a job must give alike, by name.
 Result = dict[str, bytes]
@@ -46,6 +47,8 @@ class Job:
         read: Reads that.
         cost: How many times longer than the others it takes; it is tried as many times less often.
         dies_together: Whether all its processes are killed when one is, as srun and torchrun do.
+        prepare: Makes what the job finds in the folder beside its inputs.
+        is_atomic: Whether every file of its output is the old or the new one at every moment.
     """
 
     name: str
@@ -54,6 +57,8 @@ class Job:
     read: Callable[[Path], Result] = lambda path: read_files(path)
     cost: int = 1
     dies_together: bool = False
+    prepare: Callable[[Path], None] | None = None
+    is_atomic: bool = False
 
 
 def read_files(folder: Path) -> Result:
@@ -92,6 +97,8 @@ def prepare(folder: Path) -> None:
     build(folder, "first-h5", events="1000-1002", file_format="hdf5")
     build(folder, "all")
     fit(folder, "run")
+    hepdata.build_pileup(folder / "pileup.root", folder / "soft")
+    fit(folder, "run-pileup", "soft", "pileup-demo")
     hept.tune_clustering(folder / "run", threads=1)
     for name, is_zip in (("published.pt", True), ("published-old.pt", False)):
         torch.save(draw_state(), folder / name, _use_new_zipfile_serialization=is_zip)
@@ -100,6 +107,14 @@ def prepare(folder: Path) -> None:
 def build(folder: Path, out: str = "out", **options: object) -> object:
     """Build from the raw events."""
     return hepdata.build_tracking(folder / "raw", folder / out, events_per_shard=2, **options)
+
+
+def overwrite(folder: Path, *, can_exchange: bool = True) -> object:
+    """Replace a dataset, also as where the file system cannot exchange two names."""
+    if not can_exchange:
+        # The process ends with this job.
+        replace.exchange = lambda *_: False
+    return build(folder, "first", overwrite=True)
 
 
 def pileup(folder: Path) -> object:
@@ -121,12 +136,14 @@ def merge(folder: Path) -> object:
     return hepdata.merge([folder / "first", folder / "second"], folder / "out")
 
 
-def fit(folder: Path, out: str = "out", devices: int = 1) -> object:
+def fit(
+    folder: Path, out: str = "out", source: str = "all", preset: str = "tracking-demo", devices: int = 1
+) -> object:
     """Train a tiny model."""
     return hept.fit(
-        folder / "all",
+        folder / source,
         folder / out,
-        preset="tracking-demo",
+        preset=preset,
         settings=TINY_MODEL,
         device="cpu",
         devices=devices,
@@ -162,10 +179,11 @@ def fit_in_two(folder: Path) -> object:
 
 
 ALONE = (
+    Job("build --overwrite", overwrite, out="first"),
+    Job("build --overwrite by two renames", partial(overwrite, can_exchange=False), out="first"),
     Job("build", build),
     Job("build to HDF5", partial(build, file_format="hdf5")),
     Job("build pileup", pileup),
-    Job("build --overwrite", partial(build, out="first", overwrite=True), out="first"),
     Job("convert to HDF5", partial(convert, source="first", file_format="hdf5")),
     Job("convert to Parquet", partial(convert, source="first-h5", file_format="parquet")),
     Job("merge", merge),
@@ -176,4 +194,3 @@ IN_SEVERAL_PROCESSES = (
     Job("build, 2 workers", partial(build, workers=2), cost=3),
     Job("build with Dask", partial(build, workers=2, engine="dask"), cost=5),
 )
-JOBS = (*ALONE, *IN_SEVERAL_PROCESSES)

@@ -15,8 +15,11 @@ from functools import cache, partial
 from pathlib import Path
 
 from benchmarks.faults import child
-from benchmarks.faults.jobs import IN_SEVERAL_PROCESSES, JOBS, Job, Result, read_files
+from benchmarks.faults.jobs import ALONE, IN_SEVERAL_PROCESSES, Job, Result, read_files
+from benchmarks.faults.outputs import OUTPUTS
 from benchmarks.faults.tally import Kind, Tally, spread
+
+JOBS = (*ALONE, *OUTPUTS, *IN_SEVERAL_PROCESSES)
 
 
 @dataclass(frozen=True)
@@ -79,17 +82,20 @@ class Try:
 Fault = Callable[[Try], str]
 
 
-def fresh(folder: Path) -> Path:
+def fresh(folder: Path, job: Job | None = None) -> Path:
     """A copy of what jobs start from."""
     copy = folder / "copy"
     shutil.rmtree(copy, ignore_errors=True)
-    return Path(shutil.copytree(folder / "start", copy))
+    shutil.copytree(folder / "start", copy)
+    if job is not None and job.prepare is not None:
+        job.prepare(copy)
+    return copy
 
 
 @cache
 def run_undisturbed(job: Job, folder: Path) -> Undisturbed:
     """What a job makes, and how."""
-    copy = fresh(folder)
+    copy = fresh(folder, job)
     begun = time.monotonic()
     outcome = child.run(lambda: child.count_steps(partial(job.work, copy), copy))
     seconds = time.monotonic() - begun
@@ -107,10 +113,11 @@ def disturb(title: str, fault: Fault, n_tries: int | None, jobs: Sequence[Job] =
             tally, whole = Tally(title, job.name), run_undisturbed(job, folder)
             for number in spread(n_tries or whole.n_steps, share / job.cost):
                 draw = random.Random(f"{title} {job.name} {number}")
-                this = Try(job, fresh(folder), whole, number, draw)
+                this = Try(job, fresh(folder, job), whole, number, draw)
                 old = read_files(this.copy / "first")
                 new = whole.result if job.out == "first" else old
-                problem = fault(this) or find_loss(this.copy, old, new)
+                before = job.read(this.copy / job.out) if job.is_atomic else {}
+                problem = fault(this) or find_loss(this.copy, old, new) or find_half(this, before)
                 tally.add(f"number {number}", *this.finish(problem))
             yield tally
 
@@ -122,6 +129,18 @@ def find_loss(copy: Path, old: Result, new: Result) -> str:
     places = [read_files(copy / name) for name in ("first", ".first.replaced")]
     is_there = any(wanted.items() <= place.items() for place in places for wanted in (old, new))
     return "" if is_there else "a dataset is lost"
+
+
+def find_half(this: Try, before: Result) -> str:
+    """The first file of an output that is neither the old nor the new one."""
+    now = this.job.read(this.copy / this.job.out) if this.job.is_atomic else {}
+    half = [
+        name
+        for name, content in now.items()
+        if content not in (before.get(name), this.whole.result.get(name))
+    ]
+    lost = sorted(before.keys() - now.keys())
+    return f"half a file: {half}" if half else f"lost: {lost}" if lost else ""
 
 
 def kill_at_step(this: Try) -> str:

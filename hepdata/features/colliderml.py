@@ -16,7 +16,7 @@ from hepdata.errors import InputError
 from hepdata.features.cluster import CLUSTER_FEATURES
 from hepdata.features.hit_clouds import Arrays, CloudChoice, divide_hits, keep_hits, mirror_layers
 from hepdata.features.hits import locate_hits
-from hepdata.features.labels import label_particles
+from hepdata.features.labels import add_origin, label_particles
 from hepdata.features.layers import ODD_LAYERS, list_layers, mirror_odd, number_layers
 from hepdata.readers.colliderml import ColliderMLEvent
 from hepdata.schema import TRACKING, Column, Schema
@@ -29,15 +29,18 @@ VERTEX = Column(
 
 
 def colliderml_schema(choice: CloudChoice, has: Collection[str]) -> Schema:
-    """The columns of clouds of a source that has some of `time`, `vertex_primary` and `tracks`."""
+    """The columns of clouds of a source that has some of `time`, `vertex_primary`, `vx` and `tracks`."""
     absent = {column.name for column in TRACKING.columns if column.is_label and not choice.is_labelled}
     schema = TRACKING.without(frozenset(absent | set(CLUSTER_FEATURES)))
     more = [column for name, column in (("time", TIME), ("tracks", TRACK)) if name in has]
     if choice.is_labelled and "vertex_primary" in has:
         more.append(VERTEX)
+    schema = replace(schema, columns=(*schema.columns, *more))
+    if choice.is_labelled and {"vx", "vy", "vz", "charge"} <= set(has):
+        schema = add_origin(schema)
     layers = ODD_LAYERS.get(choice.layers) if isinstance(choice.layers, str) else choice.layers
     schema = mirror_layers(schema, None if layers is None else mirror_odd(layers))
-    return replace(schema, columns=(*schema.columns, *more, *choice.sector_columns))
+    return replace(schema, columns=(*schema.columns, *choice.sector_columns))
 
 
 def make_clouds(event: ColliderMLEvent, schema: Schema, choice: CloudChoice) -> list[PointCloud]:
@@ -58,17 +61,19 @@ def make_clouds(event: ColliderMLEvent, schema: Schema, choice: CloudChoice) -> 
         if choice.min_pt is not None:
             pt = label_particles(particle_id, event.particles, name)["pt"]
     kept = keep_hits(layer, particle_id, pt, choice, name)
-    columns: Arrays = {"hit_id": kept, "layer": layer[kept], "module_id": hits["surface_id"][kept]}
-    columns |= {key: hits[key][kept] for key in ("volume_id", "layer_id")}
+    # Nothing is copied where all hits are kept.
+    rows = slice(None) if len(kept) == len(layer) else kept
+    columns: Arrays = {"hit_id": kept, "layer": layer[rows], "module_id": hits["surface_id"][rows]}
+    columns |= {key: hits[key][rows] for key in ("volume_id", "layer_id")}
     columns |= locate_hits(
-        {"hit_id": kept} | {key: hits[key][kept].astype(np.float64) for key in ("x", "y", "z")}, name
+        {"hit_id": kept} | {key: hits[key][rows].astype(np.float64) for key in ("x", "y", "z")}, name
     )
     if schema.has_column("time"):
-        columns["time"] = hits["time"][kept]
+        columns["time"] = hits["time"][rows]
     if schema.has_column("baseline_track"):
-        columns["baseline_track"] = assign_tracks(event)[kept]
+        columns["baseline_track"] = assign_tracks(event)[rows]
     if particle_id is not None and event.particles is not None:
-        columns["particle_id"] = particle_id[kept]
+        columns["particle_id"] = particle_id[rows]
         columns |= label_particles(columns["particle_id"], event.particles, name)
     return divide_hits(event.event_id, columns, schema, choice, name)
 

@@ -7,6 +7,7 @@ is written here, from a tree in which only operators, numbers, listed functions 
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,10 +26,12 @@ FUNCTIONS: dict[str, int] = {
 }
 """Every function that an expression may call, and its number of arguments."""
 _CONSTANTS = {"pi": np.pi, "e": np.e}
-_ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%", ast.Pow: "**"}
+_ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 _LOGIC = {ast.BitAnd: "&", ast.BitOr: "|", ast.And: "&", ast.Or: "|"}
 _COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 _LONGEST = 2000
+# Python's parser takes 200 parentheses within each other.
+_DEEPEST = 50
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ def parse_expression(text: str, known: list[str], where: str) -> Expression:
         if len(text) > _LONGEST:
             raise SyntaxError(f"{len(text)} characters")
         tree = ast.parse(text.strip(), mode="eval").body
+        _check_depth(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _refuse(f"{where} {text[:200]!r}", f"no expression ({error})", _GRAMMAR) from error
     columns: dict[str, str] = {}
@@ -86,6 +90,15 @@ def parse_expression(text: str, known: list[str], where: str) -> Expression:
     if not columns:
         raise _refuse(f"{where} {text!r}", "no column in it", "an expression of columns")
     return Expression(text, tuple(columns), safe_text)
+
+
+def _check_depth(tree: ast.expr) -> None:
+    level: list[ast.AST] = [tree]
+    for _ in range(_DEEPEST):
+        level = [below for node in level for below in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise SyntaxError(f"parts nested deeper than {_DEEPEST} levels")
 
 
 _GRAMMAR = "columns, numbers, + - * / % **, < <= > >= == !=, and, or, not, and functions"
@@ -102,7 +115,7 @@ class _Writer:
 
     def write(self, node: ast.expr) -> str:
         match node:
-            case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            case ast.Constant(value=int() | float() as value) if _is_finite(value):
                 return repr(value)
             case ast.Name(id=name):
                 return self._name(name)
@@ -110,9 +123,13 @@ class _Writer:
                 return f"({'-' if isinstance(op, ast.USub) else '+'}{self.write(operand)})"
             case ast.UnaryOp(op=ast.Not() | ast.Invert(), operand=operand):
                 return f"(~{self.write(operand)})"
-            case ast.BinOp(op=ast.Pow(), left=ast.Constant(), right=ast.Constant()):
+            case ast.BinOp(op=ast.Pow(), left=left, right=right) if not _has(node, ast.Name):
                 # Python would compute 9**9**9 before numexpr sees a column.
                 raise self._refuse(f"{ast.unparse(node)!r}", "the number itself")
+            case ast.BinOp(op=ast.Mod(), left=left, right=right) if not _has(right, ast.Mod):
+                # The remainder by -1 is that by 1, but of the lowest integer the processor refuses it.
+                divisor = self.write(right)
+                return f"({self.write(left)} % where({divisor} == -1, 1, {divisor}))"
             case ast.BinOp(op=op, left=left, right=right) if type(op) in _ARITHMETIC:
                 return f"({self.write(left)} {_ARITHMETIC[type(op)]} {self.write(right)})"
             case ast.BinOp(op=op, left=left, right=right) if type(op) in _LOGIC:
@@ -159,6 +176,14 @@ class _Writer:
 
     def _refuse(self, found: str, expected: str) -> InputError:
         return _refuse(f"{self.where} {self.text!r}", found, expected)
+
+
+def _is_finite(value: float) -> bool:
+    return not isinstance(value, bool) and (isinstance(value, int) or math.isfinite(value))
+
+
+def _has(node: ast.expr, kind: type[ast.AST]) -> bool:
+    return any(isinstance(part, kind) for part in ast.walk(node))
 
 
 def _refuse(where: str, found: str, expected: str) -> InputError:

@@ -119,35 +119,40 @@ def divide_hits(
         InputError: A value is not finite in the type of its column.
     """
     order = curve_order(columns["eta"].astype(np.float32), columns["phi"].astype(np.float32))
-    columns = {key: values[order] for key, values in columns.items()}
-    sectors = choice.sectors
-    if sectors.n_sectors > 1 and "particle_id" in columns:
-        columns[HOME_SECTOR.name] = sectors.find_home(columns["u"], columns["v"], columns["particle_id"])
-    clouds = []
+    sectors, is_labelled = choice.sectors, "particle_id" in columns
+    if sectors.n_sectors > 1 and is_labelled:
+        home = sectors.find_home(columns["u"], columns["v"], columns["particle_id"])
+        columns = columns | {HOME_SECTOR.name: home}
+    # Narrow before reordering: half the memory to move.
+    stored, clouds = _as_stored(columns, schema, name), []
     for sector in range(sectors.n_sectors):
-        own = columns
+        rows = order
         if sectors.n_sectors > 1:
-            inside = np.flatnonzero(sectors.select(sector, columns["u"], columns["v"]))
-            if not len(inside):
+            rows = order[sectors.select(sector, columns["u"], columns["v"])[order]]
+            if not len(rows):
                 continue
-            own = {key: values[inside] for key, values in columns.items()}
-        if "particle_id" in own:
-            own = own | count_hits(own["particle_id"], own["layer"])
-        clouds.append(PointCloud(schema.task, event_id, sector, _as_stored(own, schema, name)))
+        own = {key: values.take(rows) for key, values in stored.items()}
+        if is_labelled:
+            own |= _as_stored(count_hits(own["particle_id"], own["layer"]), schema, name)
+        own = {column.name: own[column.name] for column in schema.columns}
+        clouds.append(PointCloud(schema.task, event_id, sector, own))
     return clouds
 
 
 def _as_stored(columns: Arrays, schema: Schema, name: str) -> Arrays:
-    """The columns in the types and the order of the schema, all finite."""
+    """Columns of the schema in its types, all finite."""
     stored = {}
     for column in schema.columns:
+        if column.name not in columns:
+            continue
+        given = columns[column.name]
         with np.errstate(over="ignore"):
-            values = columns[column.name].astype(column.dtype)
+            values = given.astype(column.dtype, copy=False)
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             hit = np.flatnonzero(~np.isfinite(values))[0]
             raise InputError(
                 name,
-                found=f"{column.name} = {columns[column.name][hit]} at hit {columns['hit_id'][hit]}",
+                found=f"{column.name} = {given[hit]} at hit {columns['hit_id'][hit]}",
                 expected="a number that float32 can hold",
                 remedy="repair the event's files or leave it out",
             )

@@ -5,23 +5,50 @@ In: particle of every hit, particles, layers; out: one array per label. Axes: J 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hepdata.errors import InputError
 from hepdata.features.hits import pseudorapidity
 from hepdata.readers.trackml_table import Columns
+from hepdata.schema import Column, Schema
+from hepdata.symmetries import Symmetries
 
 NOISE = 0
 MIN_LAYERS = 3
+# Of sources that tell where particles begin and how they are charged.
+ORIGIN = (
+    Column("origin_x", "float32", "mm", "x where the particle begins, 0 for noise", is_label=True),
+    Column("origin_y", "float32", "mm", "y where the particle begins", is_label=True),
+    Column("origin_z", "float32", "mm", "z where the particle begins", is_label=True),
+    Column("particle_px", "float32", "GeV", "momentum of the particle there along x", is_label=True),
+    Column("particle_py", "float32", "GeV", "momentum of the particle there along y", is_label=True),
+    Column("particle_charge", "int32", "e", "electric charge of the particle", is_label=True),
+)
+# The same in tables of particles.
+_ORIGIN_SOURCE = ("vx", "vy", "vz", "px", "py", "q")
+
+
+def add_origin(schema: Schema) -> Schema:
+    """The schema with the columns of particles' origins."""
+    known = schema.symmetries or Symmetries()
+    symmetries = replace(
+        known,
+        vectors=(*known.vectors, ("origin_x", "origin_y"), ("particle_px", "particle_py")),
+        reversed=(*known.reversed, "origin_z"),
+    )
+    return replace(schema, columns=(*schema.columns, *ORIGIN), symmetries=symmetries)
 
 
 def label_particles(
     particle_id: NDArray[np.int64], particles: Columns, event: str
 ) -> dict[str, NDArray[Any]]:
-    """Transverse momentum and η of the particle of every hit, and its collision where the source has it.
+    """Transverse momentum and η of the particle of every hit, its collision and origin where they are known.
 
     All are 0 for noise and for particles that the source does not record.
 
@@ -29,25 +56,30 @@ def label_particles(
         InputError: A particle with hits flies along the beam, where η is infinite.
     """
     known = particles["particle_id"]
-    row = np.searchsorted(known, particle_id)
-    is_known = particle_id != NOISE
-    is_known &= known.take(row, mode="clip") == particle_id if len(known) else False
-    row = row[is_known]
-    pt = np.hypot(particles["px"], particles["py"], dtype=np.float64)
-    still = np.flatnonzero(pt[row] <= 0)
+    # By hashing: a binary search takes ten times as long.
+    found = pc.index_in(pa.array(particle_id), pa.array(known)).fill_null(len(known)).to_numpy()
+    # Row len(known), of zeros, is for noise and for what is not listed.
+    row = np.where(particle_id == NOISE, len(known), found)
+    px, py, pz = (np.append(particles[name], 0).astype(np.float64) for name in ("px", "py", "pz"))
+    pt = np.hypot(px, py)
+    labels: dict[str, NDArray[Any]] = {"pt": pt[row]}
+    still = np.flatnonzero((labels["pt"] == 0) & (row < len(known)))
     if len(still):
         raise InputError(
             event,
-            found=f"particle {particle_id[is_known][still[0]]} without transverse momentum",
+            found=f"particle {particle_id[still[0]]} without transverse momentum",
             expected="particles with px or py",
             remedy="repair the particles file or leave the event out",
         )
-    labels: dict[str, NDArray[Any]] = {name: np.zeros(len(particle_id)) for name in ("pt", "particle_eta")}
-    labels["pt"][is_known] = pt[row]
-    labels["particle_eta"][is_known] = pseudorapidity(pt[row], particles["pz"][row])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        eta = pseudorapidity(pt, pz)
+    eta[-1] = 0
+    labels["particle_eta"] = eta[row]
     if "vertex_primary" in particles:
-        labels["vertex_primary"] = np.zeros(len(particle_id), dtype=np.int64)
-        labels["vertex_primary"][is_known] = particles["vertex_primary"][row]
+        labels["vertex_primary"] = np.append(particles["vertex_primary"], 0)[row]
+    if set(_ORIGIN_SOURCE) <= set(particles):
+        for column, name in zip(ORIGIN, _ORIGIN_SOURCE, strict=True):
+            labels[column.name] = np.append(particles[name], 0)[row]
     return labels
 
 
@@ -57,7 +89,8 @@ def count_hits(particle_id: NDArray[np.int64], layer: NDArray[np.int64]) -> dict
     Only hits of this cloud count: a particle that is cut by the edge of a sector, or by the choice of
     layers, is reconstructable only if enough of it is left.
     """
-    particle_k, particle_j = np.unique(particle_id, return_inverse=True)
+    encoded = pa.array(particle_id).dictionary_encode()
+    particle_k, particle_j = encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
     n_hits_k = np.bincount(particle_j, minlength=len(particle_k))
     n_layers = int(layer.max()) + 1 if len(layer) else 1
     # A table of particles × layers is an order of magnitude faster than sorting the pairs.

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from hepdata.errors import InputError, nearest_name
+from hepdata.yaml_text import read_yaml
 
 Layers = tuple[tuple[int, int], ...]
 # The name of a choice, or (volume, layer) one by one.
@@ -111,9 +111,9 @@ def parse_layers(choice: str) -> LayerChoice:
             remedy=nearest_name(choice, list(LAYER_CHOICES)),
         )
     try:
-        content = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise _bad_list(path, f"a file that cannot be read ({str(error).splitlines()[0]})") from error
+        content = read_yaml(path)
+    except (OSError, ValueError) as error:
+        raise _bad_list(path, f"a file that cannot be read ({' '.join(str(error).split())[:200]})") from error
     pairs = content.get("layers") if isinstance(content, dict) else None
     if not isinstance(pairs, list) or not pairs:
         raise _bad_list(path, "no list called layers")

@@ -123,7 +123,7 @@ def _find_impossible(table: ParticleTable, is_kept: NDArray[np.bool_], where: st
     problems: dict[int, HeptError] = {}
     for name, limit in _LIMITS.items():
         values = table.columns[name]
-        # False for NaN, too.
+        # NaN fails this comparison too.
         is_possible = (values <= limit) & (values >= (0 if name == "pt" else -limit))
         if is_possible.all():
             continue

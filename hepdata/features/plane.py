@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hepdata.angles import TWO_PI
 from hepdata.errors import InputError
-from hepdata.schema import ModelInput
+from hepdata.schema import PLANE, ModelInput
 
 # Within this, a period that was computed from degrees is 2π.
 _SAME = 1e-12
@@ -47,7 +47,7 @@ def check_plane(coordinates: Sequence[ModelInput], where: object) -> None:
     Raises:
         InputError: Fewer than two, or two periods.
     """
-    periods = [entry.period for entry in coordinates[:2]]
+    periods = [entry.period for entry in coordinates[PLANE]]
     if len(periods) < 2 or None not in periods:
         raise InputError(
             where,
@@ -59,7 +59,7 @@ def check_plane(coordinates: Sequence[ModelInput], where: object) -> None:
 
 def place_points(columns: Mapping[str, NDArray[Any]], coordinates: Sequence[ModelInput]) -> Plane:
     """The points of a cloud in the plane of its first two coordinates."""
-    first, second = coordinates[:2]
+    first, second = coordinates[PLANE]
     if first.period is not None:
         first, second = second, first
     x, y = _scaled(columns[first.column], first.scale), _scaled(columns[second.column], second.scale)

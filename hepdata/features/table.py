@@ -57,10 +57,10 @@ def table_schema(
     default = tuple(ModelInput.of(column) for column in plain)
     coordinates = choose_inputs(schema, default, description.coordinates, where=f"{where}, coordinates")
     features = choose_inputs(schema, default, description.features, where=f"{where}, features")
-    for entry in features:
+    for kind, entry in [("coordinates", e) for e in coordinates] + [("features", e) for e in features]:
         if schema.column(entry.column).is_label:
             raise InputError(
-                f"{where}, features",
+                f"{where}, {kind}",
                 found=f"the label {entry.column!r}",
                 expected="columns that a detector measures",
                 remedy="leave it out, or give the column `is_label: false`",

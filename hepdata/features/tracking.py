@@ -11,7 +11,7 @@ from hepdata.cloud import PointCloud
 from hepdata.features.cluster import CLUSTER_FEATURES, shape_clusters
 from hepdata.features.hit_clouds import Arrays, CloudChoice, divide_hits, keep_hits, mirror_layers
 from hepdata.features.hits import locate_hits
-from hepdata.features.labels import label_particles
+from hepdata.features.labels import add_origin, label_particles
 from hepdata.features.layers import TRACKML_LAYERS, list_layers, mirror_trackml, number_layers
 from hepdata.readers.trackml import TrackMLEvent
 from hepdata.readers.trackml_detector import Detector
@@ -27,10 +27,11 @@ def trackml_schema(choice: CloudChoice) -> Schema:
     if not choice.has_cell_features:
         absent |= set(CLUSTER_FEATURES)
     schema = TRACKING.without(frozenset(absent))
-    weight = (HIT_WEIGHT,) if choice.is_labelled else ()
     layers = TRACKML_LAYERS.get(choice.layers) if isinstance(choice.layers, str) else choice.layers
     schema = mirror_layers(schema, None if layers is None else mirror_trackml(layers))
-    return replace(schema, columns=(*schema.columns, *weight, *choice.sector_columns))
+    if choice.is_labelled:
+        schema = add_origin(replace(schema, columns=(*schema.columns, HIT_WEIGHT)))
+    return replace(schema, columns=(*schema.columns, *choice.sector_columns))
 
 
 def make_clouds(event: TrackMLEvent, detector: Detector | None, choice: CloudChoice) -> list[PointCloud]:

@@ -28,20 +28,24 @@ class Augmentation:
         rotate: Turn every cloud about the beam by a random angle.
         reflect: Reflect every second cloud, by chance, at z = 0.
         drop: Probability of a point to be dropped.
+        wedge: Part of the full turn in φ that is kept of every cloud, beginning at a random angle.
         seed: Of all of it.
     """
 
     rotate: bool = False
     reflect: bool = False
     drop: float = 0.0
+    wedge: float = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.drop < 1:
             raise ValueError(f"drop: got {self.drop}, need a probability below 1")
+        if not 0 < self.wedge <= 1:
+            raise ValueError(f"wedge: got {self.wedge}, need a part of a turn, above 0 and at most 1")
 
     def __bool__(self) -> bool:
-        return self.rotate or self.reflect or self.drop > 0
+        return self.rotate or self.reflect or self.drop > 0 or self.wedge < 1
 
     def check(self, schema: Schema, inputs: Collection[str], where: str) -> None:
         """Check that it is known how these columns of a dataset change.
@@ -49,6 +53,13 @@ class Augmentation:
         Raises:
             InputError: The dataset does not say it, or says that it is not known.
         """
+        if self.wedge < 1 and "phi" not in inputs:
+            raise InputError(
+                where,
+                found=f"augment.wedge={self.wedge} without the input 'phi'",
+                expected="an azimuth among features or coordinates",
+                remedy="set augment.wedge to 1, or name phi in data.features or data.coords",
+            )
         symmetries = schema.symmetries
         for name, is_wanted in (("rotate", self.rotate), ("reflect", self.reflect)):
             if not is_wanted:
@@ -79,8 +90,10 @@ class Augmentation:
             if self.reflect and is_reflected:
                 cloud = replace(cloud, columns=reflect(cloud.columns, schema.symmetries))
         if self.drop:
-            kept = rng.random(cloud.n_points) >= self.drop
-            cloud = keep_points(cloud, kept) if kept.any() else cloud
+            cloud = _keep_some(cloud, rng.random(cloud.n_points) >= self.drop)
+        if self.wedge < 1:
+            behind = cloud.columns["phi"].astype(np.float64) / (2 * np.pi) - rng.random()
+            cloud = _keep_some(cloud, np.mod(behind, 1.0) < self.wedge)
         return cloud
 
 
@@ -113,6 +126,11 @@ def reflect(columns: Mapping[str, NDArray[Any]], symmetries: Symmetries) -> dict
         if name in columns:
             reflected[name] = np.asarray(opposite, dtype=columns[name].dtype)[columns[name]]
     return reflected
+
+
+def _keep_some(cloud: PointCloud, kept: NDArray[np.bool_]) -> PointCloud:
+    """Without points no batch can be made: then the cloud stays whole."""
+    return keep_points(cloud, kept) if kept.any() else cloud
 
 
 def keep_points(cloud: PointCloud, kept: NDArray[np.bool_]) -> PointCloud:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepdata.errors import InputError
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.storage.atomic import write_atomically
 from hepdata.storage.hdf5.new_file import create_hdf5
 
@@ -59,8 +59,11 @@ def export_padded(
         raise InputError("max_points", found=str(width), expected="at least 1", remedy="change the argument")
     n_lost = 0
     listener = progress or Silent()
-    listener.start("exporting", len(split), "cloud")
-    with write_atomically(path) as handle, create_hdf5(handle) as file:
+    with (
+        counting(listener, "exporting", len(split), "cloud"),
+        write_atomically(path) as handle,
+        create_hdf5(handle) as file,
+    ):
         _create(file, split, width)
         for row, cloud in enumerate(split.read(i, pairs=False) for i in range(len(split))):
             kept = _choose_points(cloud, width)
@@ -76,7 +79,6 @@ def export_padded(
             for name in split.column_names:
                 file[name][row, : len(kept)] = cloud.columns[name][kept]
             listener.advance()
-    listener.finish()
     return n_lost
 
 

@@ -13,6 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from hepdata.errors import InputError
+from hepdata.storage.atomic import disk_errors, write_atomically
+
 INK = "#222222"
 FAINT = "#c9ced6"
 SIGNAL = "#d1495b"
@@ -80,7 +83,23 @@ def share_view(panels: Sequence[Axes]) -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a PNG and return its path; the folder is made where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, metadata={"Software": None})
+    """Write a picture and return its path; the folder is made where it is missing.
+
+    Raises:
+        InputError: The name has the suffix of no kind of picture.
+        JobError: The file cannot be written.
+    """
+    kind = path.suffix.removeprefix(".").lower()
+    known = figure.canvas.get_supported_filetypes()
+    if kind not in known:
+        raise InputError(
+            path,
+            found=f"the suffix {path.suffix!r}",
+            expected=f"a picture: {', '.join(sorted(known))}",
+            remedy="name it .png, for instance",
+        )
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with write_atomically(path, sync_content=False, sync_name=False) as file:
+        figure.savefig(file, format=kind, dpi=150, metadata={"Software": None} if kind == "png" else None)
     return path

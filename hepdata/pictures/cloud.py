@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from hepdata.cloud import PointCloud
 from hepdata.pictures.canvas import new_figure
-from hepdata.pictures.event import draw_groups, draw_pileup
+from hepdata.pictures.panels import draw_groups, draw_pileup
 from hepdata.schema import Schema, Target
 
 

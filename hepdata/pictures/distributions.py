@@ -21,7 +21,7 @@ from hepdata.loader.dataset import Dataset
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_figure, new_grid, save_figure
 from hepdata.pictures.cloud import draw_cloud
 from hepdata.pictures.histograms import Histogram, make_histogram, whole_edges
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.schema import Schema
 
 # Distributions of ids are meaningless.
@@ -74,11 +74,8 @@ def plot_dataset(
     _make_folder(out)
     chosen = np.unique(np.linspace(0, len(clouds) - 1, min(max_clouds, len(clouds))).astype(int))
     listener = progress or Silent()
-    listener.start("reading", len(chosen), "cloud")
-    try:
+    with counting(listener, "reading", len(chosen), "cloud"):
         histograms, sizes = _fill(dataset, (clouds[int(i)] for i in chosen), listener)
-    finally:
-        listener.finish()
     note = f"{split}: {len(chosen):,} of {len(clouds):,} clouds"
     names, is_grouped = _group_names(dataset), _has_pairs_label(dataset.schema)
     files = _draw_columns(list(histograms.values()), names, is_grouped, note, out)

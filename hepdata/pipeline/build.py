@@ -19,7 +19,7 @@ from hepdata.pipeline.shard import NO_POINTS, OnError, ShardJob, ShardNote, read
 from hepdata.pipeline.split_rule import ShardPlan, SplitRule, plan_shards
 from hepdata.pipeline.staging import finished_build, staged, staging_of
 from hepdata.pipeline.summary import BuildSummary, summarise
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.storage.dataset.finish import finish_dataset, sweep_mark
 from hepdata.storage.dataset.lock import lock_output, sweep_lock
 from hepdata.storage.dataset.manifest import FileFormat, Manifest, ShardRecord, SkippedEvent
@@ -174,12 +174,9 @@ def _run_jobs(build: _Build, jobs: Sequence[ShardJob]) -> tuple[dict[str, ShardN
     n_resumed = len(notes)
     left = [job for job in jobs if job.plan.name not in notes]
     if left:
-        build.progress.start("building", sum(len(job.plan.events) for job in left), "event")
-        try:
+        with counting(build.progress, "building", sum(len(job.plan.events) for job in left), "event"):
             for job, note in build.engine.run(build.source, left, build.progress.advance):
                 notes[job.plan.name] = note
-        finally:
-            build.progress.finish()
     return notes, n_resumed
 
 

@@ -14,7 +14,7 @@ from hepdata.errors import HeptError, InputError
 from hepdata.features.colliderml import colliderml_schema, make_clouds
 from hepdata.pipeline.event_source import EventRef
 from hepdata.pipeline.tracking_source import TrackingConfig, add_pairs
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.readers.colliderml import read_event
 from hepdata.readers.colliderml_files import PartIndex, index_parts
 from hepdata.readers.trackml_files import checksum_files
@@ -53,14 +53,11 @@ class ColliderMLSource:
         """The files that hold chosen events, with checksums."""
         listener, records = progress or Silent(), []
         paths = sorted({index.find(e)[0] for index in self.parts.values() for e in self._shared(index)})
-        listener.start("hashing the input", len(paths), "file")
-        try:
+        with counting(listener, "hashing the input", len(paths), "file"):
             for path in paths:
                 ((size, digest),) = checksum_files([path])
                 records.append(SourceFile(name=self._short(path), bytes=size, sha256=digest))
                 listener.advance()
-        finally:
-            listener.finish()
         return records
 
     def describe(self) -> dict[str, object]:

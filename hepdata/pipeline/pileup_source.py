@@ -13,7 +13,7 @@ from hepdata.errors import HeptError, InputError, find_preset
 from hepdata.features.pileup import PileupCuts, make_clouds
 from hepdata.pipeline.engine import choose_workers
 from hepdata.pipeline.event_source import EventRef
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.readers.delphes import TreeSurvey, survey_tree
 from hepdata.readers.delphes_branches import BranchMap, check_map
 from hepdata.readers.delphes_events import ParticleTable
@@ -234,13 +234,10 @@ class PileupSource:
 def _survey(files: Sequence[str], progress: Progress) -> list[TreeSurvey]:
     surveys = []
     progress = progress if len(files) > 1 else Silent()
-    progress.start("opening", len(files), "file")
-    try:
+    with counting(progress, "opening", len(files), "file"):
         for file in files:
             surveys.append(survey_tree(file))
             progress.advance()
-    finally:
-        progress.finish()
     return surveys
 
 

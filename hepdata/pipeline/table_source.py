@@ -17,7 +17,7 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.table import make_cloud, table_schema
 from hepdata.pipeline.event_source import EventRef
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.readers.delphes_files import checksum, name_of
 from hepdata.readers.table_description import TableDescription, read_description
 from hepdata.readers.table_files import (
@@ -30,6 +30,7 @@ from hepdata.readers.table_files import (
 )
 from hepdata.schema import Schema
 from hepdata.storage.dataset.manifest import SourceFile
+from hepdata.storage.dataset.manifest_checks import find_column_problems
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,11 @@ class TableSource:
         """Every file with events, with size and checksum."""
         listener, records = progress or Silent(), []
         used = [self.files[number] for number in np.unique(self.index[:, 1])]
-        listener.start("hashing the input", len(used), "file")
-        try:
+        with counting(listener, "hashing the input", len(used), "file"):
             for file in used:
                 size, digest = checksum(file)
                 records.append(SourceFile(name=name_of(file), bytes=size, sha256=digest))
                 listener.advance()
-        finally:
-            listener.finish()
         return records
 
     def describe(self) -> dict[str, object]:
@@ -89,7 +87,7 @@ class TableSource:
 
     def _read(self, ref: EventRef) -> PointCloud:
         where = f"{ref.source}, event {ref.event_id}"
-        begin, end = np.searchsorted(self.index[:, 0], [ref.event_id, ref.event_id + 1])
+        begin, end = (np.searchsorted(self.index[:, 0], ref.event_id, side) for side in ("left", "right"))
         parts = [self._cut(*map(int, piece), where=where) for piece in self.index[begin:end, 1:]]
         values = {name: np.concatenate([part[name] for part in parts]) for name in self._names}
         return make_cloud(ref.event_id, values, self.description, self.schema, where)
@@ -149,6 +147,15 @@ def open_tables(
         _check_columns(open_table(file, description.tree), description, stored, name_of(file))
     kinds = open_table(files[0], description.tree).kinds
     made = table_schema(description, kinds, str(path), is_labelled=is_labelled)
+    problem = next(find_column_problems(made.columns, made.target), None)
+    if problem is not None:
+        raise InputError(
+            path,
+            found=problem,
+            expected="columns that a dataset can store, each once: whole numbers for classes and `point_id`, "
+            "a bool for `selection`",
+            remedy="give the column another name or `dtype`",
+        )
     index = _index_events(files, description)
     low, high = first_event or 0, 2**63 - 1 if last_event is None else last_event
     index = index[(index[:, 0] >= low) & (index[:, 0] <= high)]

@@ -16,8 +16,6 @@ from hepdata.features.hit_clouds import CloudChoice
 from hepdata.features.plane import place_points
 from hepdata.features.sectors import Sectors
 from hepdata.features.tracking import make_clouds, trackml_schema
-from hepdata.pairs.paper_definition import pair_nearest_others, pair_same_particle
-from hepdata.pairs.published_definition import pair_published
 from hepdata.pipeline.event_source import EventRef
 from hepdata.progress import Progress
 from hepdata.readers.acts import read_acts_event
@@ -153,6 +151,10 @@ def add_pairs(cloud: PointCloud, choice: PairChoice, schema: Schema = TRACKING) 
     """The same cloud with its pair lists, computed from stored coordinates and labels."""
     if choice.definition == "none" or schema.target is None:
         return cloud
+    # Imported here: builds without pairs need no scipy, which takes 0.2 s.
+    from hepdata.pairs.paper_definition import pair_nearest_others, pair_same_particle
+    from hepdata.pairs.published_definition import pair_published
+
     plane = place_points(cloud.columns, schema.coordinates)
     label = cloud.columns[schema.target.label]
     if choice.definition == "published":

@@ -1,4 +1,4 @@
-"""What a person says of a dataset that is published: title, licence, authors, description, address, date."""
+"""The description of a published dataset: title, licence, authors, description, address, date."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DOMAIN = {"tracking": "charged-particle tracking", "pileup": "pileup mitigation
 
 @dataclass(frozen=True)
 class About:
-    """The description that stands on the card, in the metadata and in the citation.
+    """The description for the card, the metadata and the citation.
 
     Attributes:
         title: One line.
@@ -48,7 +48,7 @@ def describe(
     url: str,
     date: str,
 ) -> About:
-    """Complete what the user said by what the manifest says.
+    """Fill in what the user did not give from the manifest.
 
     Raises:
         InputError: The licence is not an identifier.

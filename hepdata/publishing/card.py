@@ -179,7 +179,7 @@ def _write_columns(manifest: Manifest) -> str:
 
 
 def _write_provenance(manifest: Manifest) -> str:
-    # Which events are in which file is long, and in dataset.json.
+    # Lists of events per file are long; they are in dataset.json.
     settings = {key: value for key, value in manifest.configuration.items() if key != "shards"}
     configuration = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).rstrip()
     software = ", ".join(f"{name} {version}" for name, version in manifest.software.items())

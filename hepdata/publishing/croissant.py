@@ -64,7 +64,7 @@ def write_croissant(about: About, manifest: Manifest) -> str:
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
-        # Names are restricted to letters, digits and a few marks.
+        # Names may contain only letters, digits and a few marks.
         "name": re.sub(r"[^A-Za-z0-9_-]+", "-", about.title).strip("-") or manifest.task,
         "alternateName": about.title,
         "description": about.description,

@@ -16,8 +16,10 @@ from hepdata.errors import InputError, JobError, missing_extra
 from hepdata.progress import Progress
 from hepdata.publishing.about import HUB
 
-# A path object makes one slash of two.
-_ADDRESS = re.compile(r"hf:/{1,2}([\w.-]+/[\w.-]+)/?")
+# A `Path` turns `hf://` into `hf:/`.
+# Names begin and end with a letter or digit, and have no two dots or dashes in a row.
+_NAME = r"\w+(?:[.-]\w+)*"
+_ADDRESS = re.compile(rf"hf:/{{1,2}}({_NAME}/{_NAME})(?<!\.git)/?", re.ASCII)
 # Written by the hub itself.
 _HUBS_OWN = ".gitattributes"
 
@@ -101,7 +103,7 @@ def push_folder(
             ],
             commit_message=title,
             repo_type="dataset",
-            # Refused by the hub if somebody else has changed the repository in the meantime.
+            # The hub refuses the commit if the repository has changed since.
             parent_commit=info.sha,
         )
         progress.advance()

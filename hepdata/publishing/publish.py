@@ -10,17 +10,13 @@ SHA256SUMS                                     checksum of every other file
 from __future__ import annotations
 
 import hashlib
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import mkdtemp
 
 from hepdata.errors import InputError, JobError
 from hepdata.loader.dataset import Dataset, open_dataset
 from hepdata.pictures.distributions import plot_dataset
-from hepdata.progress import Progress
+from hepdata.progress import Progress, counting
 from hepdata.publishing.about import About
 from hepdata.publishing.card import write_card
 from hepdata.publishing.citation import write_citation
@@ -31,6 +27,7 @@ from hepdata.storage.atomic import disk_errors, sync_folder, write_atomically
 from hepdata.storage.dataset.convert import convert_dataset
 from hepdata.storage.dataset.lock import refuse_existing
 from hepdata.storage.dataset.manifest import Manifest, ShardRecord
+from hepdata.storage.draft import draft_folder
 
 CHECKSUMS = "SHA256SUMS"
 _CHUNK = 1 << 20
@@ -91,8 +88,8 @@ def lay_out(dataset: Dataset, out: Path, about: About, *, events: int, progress:
         InputError: `out` exists.
         JobError: A data file is damaged, or the disk refuses.
     """
-    refuse_existing(out)
-    with _draft(out) as folder:
+    with draft_folder(out) as folder:
+        refuse_existing(out)
         if dataset.manifest.file_format == "parquet":
             _copy_dataset(dataset, folder, progress)
         else:
@@ -140,29 +137,12 @@ def list_files(out: Path) -> list[Path]:
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
-@contextmanager
-def _draft(out: Path) -> Iterator[Path]:
-    """A folder beside `out` to be filled and renamed; nothing is left of it after an error."""
-    with disk_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-        folder = place / "folder"
-        folder.mkdir()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
 def _copy_dataset(dataset: Dataset, folder: Path, progress: Progress) -> None:
     shards = [shard for part in dataset.manifest.splits.values() for shard in part]
-    progress.start("copying", len(shards), "file")
-    try:
+    with counting(progress, "copying", len(shards), "file"):
         for shard in shards:
             _copy_shard(dataset, shard, folder)
             progress.advance()
-    finally:
-        progress.finish()
     dataset.manifest.write(folder)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hepdata.errors import InputError
 from hepdata.readers.trackml import (
-    MOMENTUM,
+    PARTICLE_BOUNDS,
     POSITION,
     TrackMLEvent,
     check_particles,
@@ -27,7 +27,7 @@ from hepdata.readers.trackml_table import Columns, TableFormat, read_table
 # Bits of the parts of a particle's barcode in one particle_id, as the challenge packs them
 _BARCODE = {"pv": 12, "sv": 12, "part": 16, "gen": 8, "subpart": 16}
 _BARCODE_COLUMNS = tuple(f"particle_id_{name}" for name in _BARCODE)
-# The first has one bit less, since particle_id is signed.
+# The first part has one bit less, since particle_id is signed.
 _BARCODE_BOUNDS = {
     name: (0, 2 ** (bits - (name == "particle_id_pv")) - 1)
     for name, bits in zip(_BARCODE_COLUMNS, _BARCODE.values(), strict=True)
@@ -64,9 +64,9 @@ SIMULATED_HITS = TableFormat(
 )
 PARTICLES = TableFormat(
     name="ACTS particles",
-    columns=dict.fromkeys(_BARCODE_COLUMNS, "int64") | dict.fromkeys(("px", "py", "pz"), "float64"),
-    needed=(*_BARCODE_COLUMNS, "px", "py", "pz"),
-    bounds=_BARCODE_BOUNDS | dict.fromkeys(("px", "py", "pz"), MOMENTUM),
+    columns=dict.fromkeys(_BARCODE_COLUMNS, "int64") | dict.fromkeys(PARTICLE_BOUNDS, "float64"),
+    needed=(*_BARCODE_COLUMNS, *PARTICLE_BOUNDS),
+    bounds=_BARCODE_BOUNDS | PARTICLE_BOUNDS,
     has_others=True,
 )
 
@@ -99,8 +99,8 @@ def read_acts_event(files: EventFiles, *, with_cells: bool, with_truth: bool) ->
         weight = np.ones(len(particle_id))
         file = find_part(files, "particles", remedy)
         read = read_table(file, PARTICLES)
-        momenta = {name: read[name] for name in ("px", "py", "pz")}
-        particles = sort_unique(file, {"particle_id": pack_barcodes(read), **momenta}, "particle_id")
+        known = {name: read[name] for name in PARTICLE_BOUNDS}
+        particles = sort_unique(file, {"particle_id": pack_barcodes(read), **known}, "particle_id")
         check_particles(file, particle_id, particles["particle_id"])
     return TrackMLEvent(files.event_id, files.stem, hits, cells, particle_id, weight, particles)
 

@@ -27,7 +27,9 @@ STEP_BYTES = 32_000_000
 # mm, and GeV: beyond every detector and collider.
 _LARGEST = {"x": 1e5, "y": 1e5, "z": 1e5, "px": 1e6, "py": 1e6, "pz": 1e6, "volume_id": 2**15 - 1}
 _LARGEST |= {"layer_id": 2**15 - 1, "surface_id": 2**31 - 1, "time": 1e9, "vertex_primary": 2**31 - 1}
-_SIGNED = frozenset({"x", "y", "z", "px", "py", "pz", "time", "vertex_primary"})
+_LARGEST |= {"vx": 1e9, "vy": 1e9, "vz": 1e9, "charge": 100}
+_WHOLE = frozenset({"volume_id", "layer_id", "surface_id", "vertex_primary", "track_id"})
+_SIGNED = frozenset({"x", "y", "z", "px", "py", "pz", "time", "vertex_primary", "vx", "vy", "vz", "charge"})
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class ColliderMLEvent:
         event_id: Event number.
         source: File of its hits, for messages.
         hits: x, y, z (mm), volume_id, layer_id, surface_id; particle_id and time (ns) if the file has them.
-        particles: particle_id, px, py, pz (GeV); vertex_primary if the file has it. None if not requested.
+        particles: particle_id, px, py, pz (GeV); vertex_primary, vx, vy, vz (mm) and q if the file has them.
+            None if not requested.
         track_ids: (T,) numbers of the tracks; None if there are none.
         track_hits: For every track the positions of its hits, flat.
         track_offsets: (T + 1,) where each track begins in `track_hits`.
@@ -85,7 +88,7 @@ class _Cursor:
     """A row group as a stream of batches, which goes forward only."""
 
     def __init__(self, path: Path, group: int, columns: tuple[str, ...]) -> None:
-        # A buffer: without one, pyarrow reads the bytes of a whole column of the row group at once.
+        # With a buffer: otherwise pyarrow reads a whole column of the row group at once.
         self._file = pq.ParquetFile(path, buffer_size=1 << 20)
         about = self._file.metadata.row_group(group)
         # Decoded values, 8 bytes at most: the bytes of the metadata are those of encoded values.
@@ -122,7 +125,7 @@ def _read_row(index: PartIndex, event_id: int) -> tuple[Path, dict[str, pa.Array
         key = (os.getpid(), path, about.st_mtime_ns, about.st_size, group, index.columns)
         known = cursors.get(index.part)
         if known is None or known[0] != key or row < known[1].first:
-            # Emptied first: two decoded batches are not in memory at once, and an error leaves nothing.
+            # Cleared first, so that only one decoded batch is in memory, and none after an error.
             cursors.pop(index.part, None)
             cursors[index.part] = (key, _Cursor(path, group, index.columns))
         return path, cursors[index.part][1].read(row)
@@ -132,6 +135,10 @@ def _read_row(index: PartIndex, event_id: int) -> tuple[Path, dict[str, pa.Array
 
 
 def _list_at(column: pa.Array, row: int) -> pa.Array:
+    if pa.types.is_fixed_size_list(column.type):
+        column = column.cast(pa.list_(column.type.value_type))
+    if not isinstance(column, pa.ListArray | pa.LargeListArray):
+        raise pa.ArrowTypeError(f"{column.type} in place of a list")
     if column.is_null()[row].as_py():
         return pa.nulls(1)
     begin, end = column.offsets[row].as_py(), column.offsets[row + 1].as_py()
@@ -151,15 +158,15 @@ def _as_array(values: pa.Array, name: str, where: str) -> NDArray[Any]:
     if values.null_count:
         raise _bad(where, f"no value in {name}", "a number for every point")
     array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    if array.dtype.kind not in "iufb":
-        raise _bad(where, f"{name} of type {values.type}", "numbers")
+    if array.dtype.kind not in ("iu" if name in _WHOLE else "iufb"):
+        raise _bad(where, f"{name} of type {values.type}", f"{'whole ' if name in _WHOLE else ''}numbers")
     if name == "particle_id":
         return _as_ids(array, where)
     if not len(array):
         return array
-    lowest, highest = array.min(), array.max()
+    lowest, highest = array.min().item(), array.max().item()
     limit = _LARGEST.get(name, 2**63 - 1)
-    # False for NaN, too.
+    # NaN fails this comparison too.
     if not (lowest >= (-limit if name in _SIGNED else 0) and highest <= limit):
         raise _bad(where, f"{name} from {lowest} to {highest}", f"numbers up to {limit:g}")
     return array
@@ -176,7 +183,7 @@ def _as_ids(array: NDArray[Any], where: str) -> NDArray[np.int64]:
 
 def _sort_particles(particles: dict[str, NDArray[Any]], where: str) -> dict[str, NDArray[Any]]:
     order = np.argsort(particles["particle_id"], kind="stable")
-    ordered = {name: values[order] for name, values in particles.items()}
+    ordered = {"q" if name == "charge" else name: values[order] for name, values in particles.items()}
     ids = ordered["particle_id"]
     doubled = np.flatnonzero(ids[1:] == ids[:-1])
     if len(doubled):
@@ -190,10 +197,13 @@ def _read_tracks(
     columns: Mapping[str, pa.Array], n_hits: int, where: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     lists = columns["hit_ids"]
-    if lists.null_count or not pa.types.is_list(lists.type):
+    if lists.null_count or not pa.types.is_list(lists.type) or not pa.types.is_integer(lists.type.value_type):
         raise _bad(where, f"hit_ids of type {lists.type}", "a list of hits for every track")
     offsets = lists.offsets.to_numpy().astype(np.int64)
-    hits = lists.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]].astype(np.int64)
+    values = lists.values[offsets[0] : offsets[-1]]
+    if values.null_count:
+        raise _bad(where, "an empty value in hit_ids", "a hit in every place")
+    hits = values.to_numpy(zero_copy_only=False).astype(np.int64)
     if len(hits) and (hits.min() < 0 or hits.max() >= n_hits):
         raise _bad(where, f"hits {hits.min()} to {hits.max()} in tracks", f"positions below {n_hits} hits")
     ids = columns.get("track_id")

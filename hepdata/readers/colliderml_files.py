@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hepdata.errors import InputError
+from hepdata.readers.trackml_files import refuse_endless
 
 # Columns by which a part is recognised; all of them are read.
 PARTS: dict[str, tuple[str, ...]] = {
@@ -26,7 +27,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 # Read where a file has them.
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "tracker_hits": ("particle_id", "time"),
-    "particles": ("vertex_primary",),
+    "particles": ("vertex_primary", "vx", "vy", "vz", "charge"),
     "tracks": ("track_id",),
 }
 
@@ -109,9 +110,14 @@ def unreadable(path: Path, error: Exception) -> InputError:
 
 
 def _open(path: Path) -> pq.ParquetFile:
+    refuse_endless(path)
     try:
-        return pq.ParquetFile(path)
-    except (OSError, pa.ArrowException) as error:
+        file = pq.ParquetFile(path)
+        names = file.schema_arrow.names
+        if len(set(names)) < len(names):
+            raise ValueError("a column twice")
+        return file
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
 
 
@@ -129,7 +135,11 @@ def _index(part: str, paths: Sequence[Path]) -> PartIndex:
         for group in range(file.num_row_groups):
             try:
                 ids = file.read_row_group(group, columns=["event_id"])["event_id"]
+                if ids.null_count or not pa.types.is_integer(ids.type):
+                    raise ValueError(f"event_id of type {ids.type}, {ids.null_count} of {len(ids)} empty")
                 event_id = ids.cast(pa.int64()).to_numpy()
+                if len(event_id) and event_id.min() < 0:
+                    raise ValueError(f"event_id of {event_id.min()}")
             except (OSError, pa.ArrowException, ValueError) as error:
                 raise unreadable(path, error) from error
             where = np.full(len(event_id), number), np.full(len(event_id), group)

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hepdata.errors import InputError
+from hepdata.yaml_text import read_yaml
 
 Quantity = Literal[
     "pt",
@@ -217,7 +217,7 @@ def read_map(path: Path) -> BranchMap:
         InputError: The file is missing, is not YAML, or is not a valid map.
     """
     try:
-        content = _MapFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        content = _MapFile.model_validate(read_yaml(path))
         if not content.collections:
             raise ValueError("collections is empty")
     except ValidationError as error:
@@ -226,7 +226,7 @@ def read_map(path: Path) -> BranchMap:
         raise _bad_map(path, f"{path_in_file or 'content'}: {first['msg']}") from error
     except OSError as error:
         raise _bad_map(path, error.strerror or "a file that cannot be read") from error
-    except (ValueError, yaml.YAMLError) as error:
+    except ValueError as error:
         raise _bad_map(path, " ".join(str(error).split())) from error
     return BranchMap(
         path.name,

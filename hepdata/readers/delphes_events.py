@@ -131,7 +131,7 @@ def _read_arrays(tree: Any, leaves: list[str], start: int, stop: int) -> dict[st
     out: dict[str, Jagged] = {}
     for leaf in lists:
         offsets, references = read_references(tree[leaf], start, stop)
-        # Of every particle the number of its array: events may be left out below.
+        # The number of each particle's array, since events may be left out below.
         out[leaf] = (offsets, np.arange(offsets[-1]))
         out[_references_of(leaf)] = references
     for name, array in arrays.items():
@@ -217,7 +217,7 @@ def _share(
     )
 
 
-# Beside the leaves of the tree: the references of a leaf, whose axis is not that of events.
+# Key of the references of a leaf; unlike leaves, they are not one array per event.
 _REFERENCES = "references of "
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from hepdata.masses import mass_of
@@ -76,12 +76,11 @@ def find_mass(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
     if "mass" in raw:
         # Rounding in single precision: some massless particles are written with −10⁻⁴.
         return np.maximum(raw["mass"].astype(np.float64), 0.0)
-    code = np.abs(raw["pid"])
-    codes = np.sort(pd.unique(code))
+    codes = pa.array(np.abs(raw["pid"])).dictionary_encode()
     # Unknown masses become NaN.
-    masses = np.array([mass_of(int(each)) for each in (*codes, _PION)], dtype=np.float64)
-    mass, pion = masses[np.searchsorted(codes, code)], masses[-1]
-    return np.where(np.isnan(mass), np.where(raw["charge"] != 0, pion, 0.0), mass)
+    masses = np.array([*map(mass_of, codes.dictionary.to_pylist()), mass_of(_PION)], dtype=np.float64)
+    mass = masses[codes.indices.to_numpy()]
+    return np.where(np.isnan(mass), np.where(raw["charge"] != 0, masses[-1], 0.0), mass)
 
 
 def find_rapidity(raw: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:

@@ -39,7 +39,7 @@ def share_of_leading(
     is_pileup: Jagged | None,
     measured: NDArray[np.floating],
 ) -> NDArray[np.float64]:
-    """The part of an object's energy that is of the leading collision's particles.
+    """The fraction of an object's energy that comes from particles of the leading collision.
 
     A card may store the generator particles of the hard collision only. References that lead nowhere are then
     to pileup, with the energy that was measured beyond that of the particles which are there.

@@ -123,7 +123,7 @@ def stream_of(location: str, branches: BranchMap, *, labelled: bool, step_bytes:
     """
     key = (os.getpid(), location, version_of(location), branches, labelled, step_bytes)
     if getattr(_last, "key", None) != key:
-        # Emptied first: if the file cannot be opened, nothing is kept.
+        # Cleared first: nothing is kept if the file cannot be opened.
         _last.key = _last.stream = None
         _last.stream = EventStream(location, branches, labelled=labelled, step_bytes=step_bytes)
         _last.key = key

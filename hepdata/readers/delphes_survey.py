@@ -77,7 +77,7 @@ def _count_entry(tree: Any, branches: BranchMap, contents: Contents, entry: int,
 
 
 def _count_contradictions(tree: Any, branch: str, entry: int) -> int:
-    """Neutral particles with IsPU and HardEnergyFraction both 0: a calorimeter that fills neither."""
+    """Neutral particles with IsPU = HardEnergyFraction = 0: a calorimeter that fills neither."""
     leaves = [f"{branch}.IsPU", f"{branch}.HardEnergyFraction"]
     has_charge = f"{branch}.Charge" in tree
     names = [*leaves, f"{branch}.Charge"] if has_charge else leaves

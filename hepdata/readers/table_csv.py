@@ -13,6 +13,7 @@ import pyarrow.csv as pa_csv
 
 from hepdata.readers.table_files import Chunk
 from hepdata.readers.table_parquet import kind_of, values_of
+from hepdata.readers.trackml_table import check_last_line
 
 BLOCK = 1 << 23  # bytes
 _TYPES = {"f": pa.float64(), "i": pa.int64(), "b": pa.bool_()}
@@ -28,15 +29,16 @@ class Table:
         self._file = self._open()
         header = self._file.readline()
         self._names = [name.strip().strip('"') for name in header.decode("utf-8-sig").split(",")]
-        if len(set(self._names)) < len(self._names):
-            raise ValueError("a header with a name twice")
-        self._blocks, self.chunk_rows, first = [], [], b""
+        if len(set(self._names)) < len(self._names) or "" in self._names:
+            raise ValueError("a header without a name, or with one twice")
+        self._blocks, self.chunk_rows, first, block = [], [], b"", header
         at = len(header)
         for block in _divide(self._file):
             first = first or block
             self._blocks.append((at, len(block)))
-            self.chunk_rows.append(_count_lines(block))
+            self.chunk_rows.append(block.count(b"\n"))
             at += len(block)
+        check_last_line(file, block)
         table = self._parse(first, self._names, {})
         self.kinds = {name: kind_of(table.schema.field(name).type) for name in self._names}
 
@@ -70,7 +72,3 @@ def _divide(file: BinaryIO) -> Iterator[bytes]:
     """Blocks of whole lines."""
     while block := file.read(BLOCK):
         yield block + file.readline()
-
-
-def _count_lines(block: bytes) -> int:
-    return block.count(b"\n") + (not block.endswith(b"\n"))

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from hepdata.errors import InputError, nearest_name
+from hepdata.yaml_text import read_yaml
 
 Dtype = Literal["bool", "int8", "int16", "int32", "int64", "float32", "float64"]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
@@ -115,10 +115,10 @@ def read_description(path: Path) -> TableDescription:
         InputError: The file is missing, is not YAML, or describes no table.
     """
     try:
-        found = TableDescription.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        found = TableDescription.model_validate(read_yaml(path))
     except ValidationError as error:
         raise _misfit(path, error) from error
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(
             path,
             found=" ".join(str(error).split())[:200],

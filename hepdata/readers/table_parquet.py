@@ -53,7 +53,7 @@ def values_of(column: pa.ChunkedArray, name: str) -> Values:
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
-    # A missing real number reads as NaN, which is found where its event is known.
+    # A missing float becomes NaN, which is reported later with its event.
     is_real = kind_of(array.type) == "f"
     if array.null_count and (not is_real or _is_list(array.type)):
         raise ValueError(f"{array.null_count} empty values in the column {name!r}")

@@ -22,6 +22,12 @@ _NUMBER = "float64"
 POSITION = (-1e5, 1e5)
 # GeV: beyond every collider.
 MOMENTUM = (-1e6, 1e6)
+# Columns of a particle: vertex (neutral ones may decay far outside), momentum and charge.
+PARTICLE_BOUNDS = (
+    dict.fromkeys(("vx", "vy", "vz"), (-1e9, 1e9))
+    | dict.fromkeys(("px", "py", "pz"), MOMENTUM)
+    | {"q": (-100.0, 100.0)}
+)
 
 HITS = TableFormat(
     name="TrackML hits",
@@ -55,8 +61,8 @@ PARTICLES = TableFormat(
     columns={"particle_id": _ID}
     | dict.fromkeys(("vx", "vy", "vz", "px", "py", "pz"), _NUMBER)
     | {"q": _ID, "nhits": _ID},
-    needed=("particle_id", "px", "py", "pz"),
-    bounds={"particle_id": (0, 2**63 - 1), "px": MOMENTUM, "py": MOMENTUM, "pz": MOMENTUM},
+    needed=("particle_id", *PARTICLE_BOUNDS),
+    bounds={"particle_id": (0, 2**63 - 1)} | PARTICLE_BOUNDS,
     optional=frozenset({"particle_type"}),
 )
 
@@ -74,7 +80,8 @@ class TrackMLEvent:
         cells: hit_id, ch0, ch1, value; (C,) each; None if not requested.
         particle_id: (J,) the particle that made each hit, 0 for noise; None for an event without truth.
         weight: (J,) of each hit in the challenge's score; None for an event without truth.
-        particles: particle_id, px, py, pz (GeV); (K,) each; None for an event without truth.
+        particles: particle_id, vx, vy, vz (mm), px, py, pz (GeV), q (e); (K,) each; None for an event without
+            truth.
     """
 
     event_id: int

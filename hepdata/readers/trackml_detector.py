@@ -80,7 +80,7 @@ class Detector:
         position = np.stack([hits["x"], hits["y"], hits["z"]], axis=1)
         distance = np.linalg.norm(position - self.centre[row], axis=1)
         is_outside = distance > self.half_size[row] + 20.0
-        # A few hits may be outside; if most are, the detectors file belongs to another detector.
+        # Some hits may lie outside their module; if most do, the file describes another detector.
         if 2 * np.count_nonzero(is_outside) > len(row):
             hit = int(np.flatnonzero(is_outside)[0])
             raise InputError(

@@ -197,7 +197,7 @@ def _iterate_files(raw: Path, suffix: str = ".csv") -> Iterator[RawFile]:
 
 
 def _read_event_id(digits: str, file: RawFile) -> int:
-    # Only as many digits as an int64 has are converted: Python refuses strings of thousands of digits.
+    # Convert at most the digits of an int64: Python refuses strings of thousands of digits.
     if len(digits.lstrip("0")) > 19 or int(digits[-19:]) >= 2**63:
         raise InputError(
             file,

@@ -73,7 +73,7 @@ def read_table(file: RawFile, form: TableFormat) -> Columns:
     columns = {name: _finite_column(file, table, name) for name in form.needed}
     if not form.has_others:
         _check_characters(file, content)
-    _check_last_line(file, content)
+    check_last_line(file, content)
     for name, (lowest, highest) in form.bounds.items():
         outside = np.flatnonzero((columns[name] < lowest) | (columns[name] > highest))
         if len(outside):
@@ -95,13 +95,17 @@ def _check_characters(file: RawFile, content: bytes) -> None:
         )
 
 
-def _check_last_line(file: RawFile, content: bytes) -> None:
-    """Refuse a last line without a newline: a truncated 912 looks like 91."""
-    if not content.endswith((b"\n", b"\r")):
+def check_last_line(where: object, content: bytes) -> None:
+    """Refuse a last line without a line end, even one with all its values: a truncated 912 looks like 91.
+
+    Raises:
+        InputError: The line may be cut.
+    """
+    if content and not content.endswith((b"\n", b"\r")):
         last = content[-200:].rpartition(b"\n")[2].decode(errors="replace")
         raise InputError(
-            file,
-            found=f"a last line without a line end ({last!r}): the file may be cut",
+            where,
+            found=f"a last line without a line end ({last!r}): the file may be cut, and its last number too",
             expected="a line end after every line",
             remedy="copy or download the file again; if it is complete, add a line end",
         )

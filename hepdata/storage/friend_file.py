@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import awkward as ak
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from hepdata.errors import InputError
 from hepdata.storage.atomic import disk_errors
+from hepdata.storage.draft import draft_folder
 
 TREE = "cleaned"
 SUFFIXES = (".root", ".parquet")
@@ -55,18 +55,16 @@ def write_friend(path: Path, columns: tuple[str, ...]) -> Iterator[FriendFile]:
             expected=f"a file name that ends in {' or '.join(SUFFIXES)}",
             remedy="give such a name",
         )
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-            staging = Path(folder) / path.name
-            if path.suffix == ".root":
-                with uproot.recreate(staging) as file:
-                    yield _Tree(file, columns)
-            else:
-                layout = pa.schema([(name, pa.list_(pa.float32())) for name in columns])
-                with pq.ParquetWriter(staging, layout, compression="zstd") as writer:
-                    yield _Rows(writer, layout)
-            staging.replace(path)
+    with draft_folder(path) as folder, disk_errors(path):
+        staging = folder / path.name
+        if path.suffix == ".root":
+            with uproot.recreate(staging) as file:
+                yield _Tree(file, columns)
+        else:
+            layout = pa.schema([(name, pa.list_(pa.float32())) for name in columns])
+            with pq.ParquetWriter(staging, layout, compression="zstd") as writer:
+                yield _Rows(writer, layout)
+        staging.replace(path)
 
 
 class _Tree:

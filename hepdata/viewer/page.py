@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hepdata.errors import InputError
 from hepdata.loader.split import Split
-from hepdata.pictures.event import name_by_majority
+from hepdata.pictures.panels import name_by_majority
 from hepdata.schema import Column, Schema
 from hepdata.storage.atomic import disk_errors, write_atomically
 

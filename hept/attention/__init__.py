@@ -7,3 +7,6 @@ kernels       attention in blocks, one file per kind of hardware
 
 Other attentions are in `hept.paper.systems`; one of your own needs no change here (docs/own-attention.md).
 """
+
+# Product of the AND bucket numbers, G, as published for Tracking-60k; 140 for pileup (presets).
+N_REGIONS = 150

@@ -29,16 +29,20 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from hept.attention import N_REGIONS
 from hept.attention.clouds import Clouds, count_ended
 from hept.attention.kernels import Backend, find_backend
 from hept.attention.kernels.operands import Blocks, Layout, Operands
 from hept.attention.kernels.triton_sort import order_both
 from hept.attention.ranks import joint_rank_in_cloud, rank_in_cloud, sort_by
 from hept.devices.precision import full_precision
+from hept.devices.tracing import is_exporting
 from hept.devices.triton_support import can_run_triton
 
 # Number of terms per coordinate in ω = Σ exp(min(Σ w, 50)), as in the published weights.
 TERMS_OF_OMEGA = 10
+# Columns of the coordinates that feed AND codes: η and φ.
+AND_COORDS = (0, 1)
 
 Kernel = Literal["gaussian", "dot"]
 
@@ -106,8 +110,8 @@ class HEPTAttention(nn.Module):
         n_heads: int = 8,
         block_size: int = 100,
         n_tables: int = 3,
-        n_regions: float = 150,
-        and_coords: Sequence[int] = (0, 1),
+        n_regions: float = N_REGIONS,
+        and_coords: Sequence[int] = AND_COORDS,
         n_hidden_codes: int = 0,
         periods: Mapping[int, float] | None = None,
         kernel: Kernel = "gaussian",
@@ -235,7 +239,10 @@ class HEPTAttention(nn.Module):
         if geometry.lifted is not None and scale is not None:
             rows = torch.cat([rows, (of_coords * scale.to(x.dtype).unsqueeze(1)).repeat(2, 1, 1)], 2)
             x = torch.cat([x, geometry.lifted.to(x.dtype)], 1)
-        hashes = (rows.flatten(0, 1) @ x.mT).to(dtype).view(2, n_heads, -1, x.shape[0])
+        rows = rows.flatten(0, 1)
+        # onnxruntime up to 1.25 cannot multiply by a transposed x in double precision.
+        hashes = (x @ rows.mT).mT if is_exporting() else rows @ x.mT
+        hashes = hashes.to(dtype).view(2, n_heads, -1, x.shape[0])
         return hashes[0], hashes[1]
 
     def _project(self, linear: nn.Linear, x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from hepdata.progress import Progress
-from hept.devices.memory import memory_errors
+from hept.devices.out_of_memory import memory_errors
 from hept.diagnosis.environment import describe_device, describe_software
 from hept.diagnosis.kernels import check_kernels
 from hept.diagnosis.speed import SIZES, measure_loader, measure_speed

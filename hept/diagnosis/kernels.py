@@ -17,7 +17,7 @@ from hept.attention.kernels import BACKENDS, native, triton
 from hept.attention.kernels.operands import Blocks, Layout, Operands
 from hept.attention.kernels.operators import BlockAttention
 from hept.attention.kernels.plain import attend_plain
-from hept.diagnosis.event import draw_event
+from hept.diagnosis.made_up_event import draw_event
 from hept.diagnosis.verdict import Verdict, judge, skip
 from hept.losses import info_nce
 from hept.metrics import average_precision_at_k
@@ -25,7 +25,7 @@ from hept.model.transformer import HEPT
 
 # Relative errors above rounding in float32; products of three TF32 parts have an error of 2e-5.
 MOST_FORWARD, MOST_BACKWARD = 1e-4, 1e-3
-# By rounding, a few points get another hash and attend to other points, which is no error.
+# Rounding gives a few points another hash, so that they attend to other points; this is no error.
 MOST_MOVED = 0.02
 # Clouds of the published sizes and one each that is empty, of one point, and smaller than a block.
 CLOUDS = (700, 0, 1, 40, 259)

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from hepdata.loader.dataset import open_dataset
 from hept.devices.clock import time_in_turns
-from hept.diagnosis.event import N_NEGATIVES, Event, draw_event, write_events
+from hept.devices.peak_memory import available_gigabytes, peak_gigabytes
+from hept.diagnosis.made_up_event import N_NEGATIVES, Event, draw_event, write_events
 from hept.diagnosis.verdict import Verdict, judge, judge_speed
 from hept.losses import RandomNegatives, info_nce
 from hept.model.transformer import HEPT
 from hept.paper import literal_model
-from hept.paper.comparison.memory import available_gigabytes, peak_gigabytes
 from hept.paper.literal_loss import literal_info_nce
 
 SIZES = (6_000, 60_000, 2**18)
@@ -77,7 +77,7 @@ def measure_loader(folder: Path, n_points: int) -> Iterator[Verdict]:
     begun = time.perf_counter()
     n_pairs = sum(batch.negatives.n_pairs for batch in loader if batch.negatives is not None)
     milliseconds = 1e3 * (time.perf_counter() - begun) / N_LOADED
-    # At the ends of the axis, and of particles of their own, points have fewer than 256.
+    # Points at the ends of the axis, and near hits of their own particle, have fewer than 256.
     is_whole = n_pairs > 0.8 * N_NEGATIVES * n_points * N_LOADED
     text = f"{milliseconds:.3g} ms a cloud with {n_pairs // N_LOADED:,} negative pairs"
     yield judge(f"loader, {n_points:,} points", is_whole, text, {"ms a cloud": milliseconds})

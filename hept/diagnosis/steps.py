@@ -9,7 +9,7 @@ import torch
 
 from hept.devices.choice import Precision
 from hept.devices.precision import mixed_precision
-from hept.diagnosis.event import Event, draw_event
+from hept.diagnosis.made_up_event import Event, draw_event
 from hept.diagnosis.verdict import Verdict, compare_losses, judge
 from hept.losses import RandomNegatives, info_nce
 from hept.model.transformer import HEPT
@@ -59,7 +59,7 @@ def _check_determinism(event: Event, device: torch.device) -> Verdict:
         with _deterministic():
             first, second = train(event, device), train(event, device)
     except RuntimeError as error:
-        # Torch names the operator.
+        # The error of torch names the operator.
         return judge("determinism", False, " ".join(str(error).split())[:200])
     text = f"losses of {N_STEPS} steps, twice: {first[-1]:.9g} and {second[-1]:.9g}"
     figures: dict[str, float | str] = {f"step {i + 1}": loss for i, loss in enumerate(first)}

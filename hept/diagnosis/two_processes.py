@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from hept.diagnosis.event import write_events
+from hept.diagnosis.made_up_event import write_events
 from hept.diagnosis.verdict import Verdict, compare_losses, judge, skip
 from hept.runs.folder import RunFolder
 from hept.settings.config import load_config

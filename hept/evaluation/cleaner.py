@@ -80,7 +80,7 @@ def clean(
     config = PileupConfig(branches=branches, cuts=PileupCuts(scored_pt=scored_pt), is_labelled=False)
     events = PileupSource.open([source], config)
     if events.branches.is_labelled:
-        # Only for the vertices of charged particles: whether neutral labels are of use does not matter.
+        # Only for the vertices of charged particles: the labels of neutral particles are not needed.
         events = replace(events, config=replace(config, is_labelled=True))
     listener = progress or Silent()
     refs = events.list_events()

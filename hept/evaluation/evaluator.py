@@ -18,6 +18,7 @@ from hept.evaluation.pair_curve import PairCurve
 from hept.evaluation.reconstruction import TrackFinder
 from hept.metrics.classification import Classification
 from hept.metrics.cleaning import Cleaning
+from hept.metrics.resolution import Residuals
 from hept.metrics.track_score import TrackScore
 from hept.model.dataset_checks import check_labels, find_target
 from hept.model.trained import ModelLike, TrainedModel
@@ -37,6 +38,7 @@ class Assessment:
         curves: Precision against recall of the "model". Where it classifies, the area is `metrics["auc"]`.
         events: The first clouds with their outputs, on the host.
         cleaning: Jets, missing pT and particles of pileup mitigation; None for other tasks.
+        residuals: Of the helices of matched tracks; None without tracks, or where true helices are not known.
     """
 
     metrics: dict[str, float]
@@ -44,6 +46,7 @@ class Assessment:
     curves: dict[str, Classification]
     events: tuple[Answer, ...]
     cleaning: Cleaning | None = None
+    residuals: Residuals | None = None
 
 
 def evaluate(
@@ -126,6 +129,7 @@ def assess(
         {"model": pairs.result()} if pairs else _list_curves(scores.scores),
         tuple(events.answers),
         _find_cleaning(scores.scores),
+        Residuals.join(tracks.residuals) if tracks and tracks.residuals else None,
     )
 
 

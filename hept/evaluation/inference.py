@@ -18,7 +18,7 @@ from hepdata.loader.dataset import Dataset
 from hepdata.loader.stream import Loader
 from hepdata.progress import Progress, Silent
 from hept.devices.choice import Precision
-from hept.devices.memory import memory_errors
+from hept.devices.out_of_memory import memory_errors
 from hept.devices.precision import mixed_precision
 from hept.model.dataset_checks import check_fit, check_split, check_task
 from hept.model.trained import TrainedModel, find_device

@@ -16,7 +16,7 @@ from hepdata.schema import SCORED_PT, Target
 from hept.metrics.classification import Classification, classify
 from hept.objectives.pairs import select_points
 
-# All pairs are sorted at the end; this many take seconds and a gigabyte.
+# All pairs are sorted at the end, which takes seconds and a gigabyte for this many.
 MAX_PAIRS = 20_000_000
 
 

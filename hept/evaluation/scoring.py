@@ -1,4 +1,4 @@
-"""The referee: tracks of any tracker and a dataset with truth enter, figures of merit leave."""
+"""Score the tracks of any tracker: tracks and a dataset with truth enter, figures of merit leave."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def score_tracks(
 def _check_cuts(dataset: Dataset, cuts: TargetCuts) -> None:
     knows = dataset.schema.has_column
     lacks = {
-        "`primary`": cuts.primary is not None and not (knows("origin_r") or knows("vertex_primary")),
+        "`primary`": cuts.primary is not None and not (knows("origin_x") or knows("vertex_primary")),
         "`min_layers`": bool(cuts.min_layers) and not knows("n_layers_hit"),
     }
     for name, is_lacking in lacks.items():
@@ -148,7 +148,7 @@ def _check_cuts(dataset: Dataset, cuts: TargetCuts) -> None:
             raise InputError(
                 name,
                 found=f"{dataset.root.location}, which does not store what it needs",
-                expected="n_layers_hit for layers; origin_r or vertex_primary for primaries",
+                expected="n_layers_hit for layers; origin_x or vertex_primary for primaries",
                 remedy=f"leave {name} out, or build the dataset from files that tell it",
             )
 

@@ -32,14 +32,14 @@ from hept.tracks.helix import HitError, fit_helices
 
 FILE = "clustering.json"
 TUNING_SPLIT = "valid"
-# Clouds on which a reconstruction is tuned that nobody asked to tune.
+# Clouds used when the clustering is tuned without being asked for.
 FEW = 3
 # Multiples of the median distance of a hit to the nearest hit of its own particle.
 STEPS = (0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-CUTS = (3.0, 4.0, 5.0, 6.0, 8.0)
+CUTS = (4.0, 6.0, 8.0, 12.0, 16.0, 24.0)
 MIN_POINTS = (2, 3)
 SMALLEST_TRACKS = (2, 3, 4)
-# Hits to try on: more would change the choice little, and take long.
+# Hits to tune on: more would hardly change the choice and take much longer.
 MAX_HITS = 60_000
 
 
@@ -135,14 +135,15 @@ def try_clusterings(
     return sorted(trials, key=_rank, reverse=True)
 
 
-# What is tried at the best cut, in this order.
+# Parameters that are varied at the best cut, in this order.
 _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("steps", {"passes": 1}),
-    ("steps", {"passes": 3, "widen": 1.4}),
-    ("tree", {"overlap": 0.1}),
-    ("tree", {"shared": 2.0}),
-    ("steps", {"quality": 10.0}),
+    ("steps", {"passes": 2}),
+    ("steps", {"passes": 4, "widen": 1.2}),
+    ("tree", {"shared": 1.0}),
+    ("steps", {"quality": 20.0}),
     ("steps", {"quality": None}),
+    ("steps", {"add": 40.0}),
+    ("steps", {"reach": 8.0}),
 )
 
 
@@ -173,7 +174,7 @@ def _try(candidate: Clustering, clouds: Iterable[_Cloud]) -> Trial:
         found.append(match_labels(label, cloud.truth))
     rates = TrackScore(tuple(found)).summary()
     efficiency = rates["efficiency_double_majority"]
-    # Without tracks nothing is found, and nothing is fake.
+    # Without tracks, the efficiency and the fake rate are both 0.
     purity = 1 - np.nan_to_num(rates["fake_rate"], nan=0.0)
     steps = {name: TrackScore(tuple(matches)).summary() for name, matches in after.items()}
     return Trial(candidate, float(efficiency * purity), efficiency, rates, steps)
@@ -214,7 +215,7 @@ def _fit_error(clouds: Iterable[_Cloud]) -> HitError:
     if n_bins < 3:
         return HitError()
     parts = np.array_split(np.argsort(pt, kind="stable"), n_bins)
-    # Relative to their size, since the bins differ by orders of magnitude.
+    # Relative deviations, since the bins differ by orders of magnitude.
     medians = np.array([np.median(square[part]) for part in parts])
     arms = np.array([(1.0, 1 / np.median(pt[part]) ** 2) for part in parts])
     usable = medians > 0

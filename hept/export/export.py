@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Literal
 
 from hepdata.errors import InputError, JobError, missing_extra
 from hepdata.progress import ProgressChoice, listen
 from hepdata.storage.atomic import disk_errors
+from hepdata.storage.draft import draft_folder
 from hept.runs.folder import find_weights
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 SUFFIXES = (".onnx", ".pt2")
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-# The first whose translation to ONNX takes rules of others, and whose AOTInductor takes a traced program.
+# First version with custom ONNX translations, and with AOTInductor for a traced program.
 NEEDED_TORCH = (2, 6)
 
 
@@ -107,32 +107,29 @@ def write_export(
 
     progress.announce(f"tracing {trained.source}")
     graph, program = trace(trained, inputs)
-    metadata = describe_model(trained, graph, _find_clustering(trained))
-    with disk_errors(path):
-        folder = Path(mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    draft = folder / path.name
-    try:
-        progress.announce(f"translating to {path.suffix[1:]}")
-        if path.suffix == ".onnx":
-            onnx_file.write_onnx(draft, graph, program, metadata)
-        elif aot:
-            torch_file.write_compiled(draft, program)
-        else:
-            torch_file.write_program(draft, program)
-        certificate = certify(draft, trained, inputs, quick=quick, threads=threads, progress=progress)
-        stored = metadata | {"certificate": certificate.to_json()}
-        (onnx_file if path.suffix == ".onnx" else torch_file).add_metadata(draft, stored)
-        with disk_errors(path):
-            draft.replace(path)
-    except JobError as error:
-        # The draft has another name than what the user asked for.
-        raise error.reworded(lambda text: text.replace(str(draft), str(path))) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    metadata = describe_model(trained, graph, find_clustering(trained))
+    with draft_folder(path) as folder:
+        draft = folder / path.name
+        try:
+            progress.announce(f"translating to {path.suffix[1:]}")
+            if path.suffix == ".onnx":
+                onnx_file.write_onnx(draft, graph, program, metadata)
+            elif aot:
+                torch_file.write_compiled(draft, program)
+            else:
+                torch_file.write_program(draft, program)
+            certificate = certify(draft, trained, inputs, quick=quick, threads=threads, progress=progress)
+            stored = metadata | {"certificate": certificate.to_json()}
+            (onnx_file if path.suffix == ".onnx" else torch_file).add_metadata(draft, stored)
+            with disk_errors(path):
+                draft.replace(path)
+        except JobError as error:
+            # Messages name the file that the user asked for, not the draft.
+            raise error.reworded(lambda text: text.replace(str(draft), str(path))) from error
     return Exported(path, (*graph.input_names, "offsets"), graph.output_name, certificate)
 
 
-def _find_clustering(trained: TrainedModel) -> Clustering | None:
+def find_clustering(trained: TrainedModel) -> Clustering | None:
     """Clustering of the model's run, if it was tuned."""
     from hept.evaluation.tuning import load_clustering
 

@@ -34,7 +34,7 @@ class ModelGraph(nn.Module):
         self.network = copy.deepcopy(trained.network).cpu().float().eval().requires_grad_(False)
         for module in self.network.modules():
             if isinstance(module, HEPTAttention):
-                # Compiled kernels are operators of this package, which no other runtime knows.
+                # Use plain torch: other runtimes do not have this package's compiled kernels.
                 module.attend = attend_plain
         self.inputs, self.features, self.coords = inputs, trained.features, trained.coords
         self.is_embedding, self.n_outputs = trained.is_embedding, trained.config.model.out_dim
@@ -58,7 +58,7 @@ class ModelGraph(nn.Module):
             points: By name: columns (N,), float32 or (classes) int64; or `features` (N, F), `coords` (N, D).
             offsets: (B+1,) int64.
         """
-        # Tracing takes a single cloud for a special case, so that there are always two: one empty.
+        # Tracing specialises on a single cloud, so an empty second one is always added.
         offsets = torch.cat([offsets, offsets.narrow(0, offsets.shape[0] - 1, 1)])
         if self.inputs == "prepared":
             out = self.network(points["features"], points["coords"], offsets)

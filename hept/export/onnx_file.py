@@ -13,7 +13,8 @@ from torch.export import ExportedProgram
 
 from hept.export.graph import ModelGraph
 
-OPSET = 20
+# What the exporter writes by itself, and onnxruntime reads from 1.14 on.
+OPSET = 18
 
 
 def write_onnx(path: Path, graph: ModelGraph, program: ExportedProgram, metadata: Mapping[str, str]) -> None:
@@ -33,6 +34,8 @@ def write_onnx(path: Path, graph: ModelGraph, program: ExportedProgram, metadata
         value.type.tensor_type.shape.dim[0].dim_param = "borders" if value.name == "offsets" else "points"
     del model.graph.metadata_props[:]
     del model.metadata_props[:]
+    # The exporter names a newer format of the file than this opset needs, which older runtimes refuse.
+    model.ir_version = onnx.helper.find_min_ir_version_for(model.opset_import)
     onnx.checker.check_model(model)
     path.write_bytes(model.SerializeToString())
     add_metadata(path, metadata)
@@ -50,10 +53,12 @@ def add_metadata(path: Path, metadata: Mapping[str, str]) -> None:
 
 def _translate(program: ExportedProgram) -> Any:
     """The program as an ONNX model."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
+    # They tell of each node that the optimiser leaves as it is.
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
     try:
-        logger.setLevel(logging.ERROR)
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             translated = torch.onnx.export(
@@ -64,7 +69,8 @@ def _translate(program: ExportedProgram) -> Any:
                 verbose=False,
             )
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
     if translated is None:
         raise RuntimeError("torch.onnx.export returned no model")
     return translated.model_proto
@@ -74,7 +80,7 @@ def _sort_stably(self: Any, stable: bool = True, dim: int = -1, descending: bool
     """A stable sort is TopK of all elements: of equal ones, it puts the lower index first."""
     import onnxscript
 
-    op: Any = onnxscript.opset20
+    op: Any = onnxscript.opset18
     length = op.Gather(op.Shape(self), op.Constant(value_ints=[dim]))
     return op.TopK(self, length, axis=dim, largest=int(descending), sorted=1)
 

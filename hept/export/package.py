@@ -7,13 +7,13 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from hepdata import __version__
 from hepdata.errors import InputError
 from hepdata.progress import ProgressChoice, listen
 from hepdata.storage.atomic import disk_errors
+from hepdata.storage.draft import draft_folder
 from hept.export.export import check_onnx_installed
 from hept.model.hub import PACKAGED
 from hept.runs.folder import find_weights
@@ -74,10 +74,7 @@ def package_model(
 
     trained, card = load_model(weights), read_card(weights)
     n_threads = choose_threads(threads)
-    with disk_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    with draft_folder(folder) as draft:
         with use_threads(n_threads), listen(progress) as listener:
             exported = write_export(
                 trained,
@@ -90,10 +87,7 @@ def package_model(
             )
         with disk_errors(folder):
             _write_files(draft, weights, trained, card, exported)
-            draft.chmod(0o755)
             draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     moved = type(exported)(folder / "model.onnx", exported.inputs, exported.output, exported.certificate)
     return Package(folder, tuple(sorted(path.name for path in folder.iterdir())), moved)
 
@@ -101,10 +95,14 @@ def package_model(
 def _write_files(
     folder: Path, weights: Path, trained: TrainedModel, card: ModelCard, exported: Exported
 ) -> None:
+    from hept.evaluation.tuning import save_clustering
+    from hept.export.export import find_clustering
     from hept.export.model_card import write_card
 
     shutil.copyfile(weights, folder / PACKAGED)
     shutil.copyfile(Path(__file__).with_name("inference.py"), folder / "inference.py")
+    if (tuned := find_clustering(trained)) is not None:
+        save_clustering(folder, tuned)
     config = {
         "library_name": "hept",
         "hept_version": __version__,

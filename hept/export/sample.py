@@ -1,7 +1,7 @@
 """Clouds of random points on which an exported model is compared with torch.
 
-Points come in groups that lie close together, as those of a track do: attention then has something to attend
-to. Every twentieth point repeats the one before it, so that sorts meet ties.
+Points come in dense groups, like the hits of a track, so that attention weights are not all
+negligible. Every twentieth point repeats the previous one, so that sorts see ties.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Sample:
     offsets: NDArray[np.int64]
 
     def select(self, inputs: InputKind) -> dict[str, Array]:
-        """What an exported model is given, but for the offsets."""
+        """Inputs of an exported model, without the offsets."""
         return self.columns if inputs == "raw" else {"features": self.features, "coords": self.coords}
 
 
@@ -62,7 +62,7 @@ def draw_sample(
 
 
 def _draw_column(entry: ModelInput, group: NDArray[np.int64], random: np.random.Generator) -> Array:
-    """Stored values whose prepared ones have about mean 0 and spread 1; angles fill the circle."""
+    """Stored values that have mean 0 and spread 1 after preparation; angles fill the circle."""
     n = len(group)
     if entry.n_classes:
         return random.integers(0, entry.n_classes, n)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch.export import ExportedProgram
 
-# Where torch keeps files of users in the archive.
+# Folder for extra files in torch's archive.
 EXTRA = "extra"
 
 

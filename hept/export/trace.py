@@ -19,13 +19,13 @@ _BY_CLOUD = "it loops over the clouds in Python, so that a program would hold fo
 _BY_LARGEST = (
     "it sets a number of buckets by the largest cloud, so that a program would hold for that size only"
 )
-# Why a kind of model has no export. Kinds that are not named here are traced, and a failure is reported.
+# Models without export, and why. All others are traced, and a failure is reported.
 UNTRACEABLE = {
     **dict.fromkeys(("pointtrans", "gcn", "dgcnn", "gravnet", "gatedgnn"), _BY_TREE),
     **dict.fromkeys(("hyperattn", "performer", "performer-khept", "flt", "scatterbrain", "exact"), _BY_CLOUD),
     **dict.fromkeys(("reformer", "flatformer", "flatformer-khept"), _BY_LARGEST),
 }
-# Clouds of the points that are traced; the program depends on no number of them.
+# Sizes of the example clouds for tracing; the program does not depend on them.
 TRACED_CLOUDS = (30, 43, 21)
 
 

@@ -96,6 +96,9 @@ def fit_score_map(
 ) -> ScoreMap:
     """The map of least cross-entropy; few points leave scores nearly as they are.
 
+    Where pT is given, points count by it: a weight scales a momentum, and without it the many soft particles
+    alone would decide about the hard ones that jets are made of.
+
     Args:
         logits: (N,) outputs of the model.
         fraction: (N,) true probabilities: labels, or fractions of energy.
@@ -106,11 +109,12 @@ def fit_score_map(
     log_pt = np.zeros(len(x)) if pt is None else _log_pt(pt[known])
     inputs = np.stack([x, np.ones(len(x)), log_pt], axis=1)
     target, unchanged = fraction[known].astype(np.float64), np.array([1.0, 0.0, 0.0])
+    counts = np.ones(len(x)) if pt is None else pt[known] / max(float(np.mean(pt[known])), 1e-3)
 
     def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         z, change = inputs @ parameters, parameters - unchanged
-        value = np.logaddexp(0.0, z).sum() - target @ z + change @ change / 2
-        return float(value), inputs.T @ (expit(z) - target) + change
+        value = counts @ (np.logaddexp(0.0, z) - target * z) + change @ change / 2
+        return float(value), inputs.T @ (counts * (expit(z) - target)) + change
 
     found = minimize(loss, unchanged, jac=True, method="BFGS").x
     slope, offset, pt_slope = (float(value) for value in (found if found[0] > 0 else unchanged))

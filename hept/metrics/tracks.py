@@ -23,6 +23,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hepdata.schema import SCORED_PT
+
 Definition = Literal["lhc", "double_majority", "perfect"]
 DEFINITIONS: tuple[Definition, ...] = ("lhc", "double_majority", "perfect")
 # Tracks with fewer hits are no tracks.
@@ -39,7 +41,7 @@ class EventTruth:
         particle: (N,) id of the hit's particle, 0 for noise.
         can_be_found: (N,) whether the hit's particle is reconstructable.
         properties: (N,) each, of the hit's particle: always `pt` and `eta`; `n_layers`, `vertex`, `origin`,
-            `density` where they are known.
+            `charge`, `phi`, `d0`, `z0` and `density` where they are known.
         weight: (N,) of the hit in the TrackML score.
     """
 
@@ -227,7 +229,7 @@ class TargetCuts:
             not stored, of the hard collision; False takes the others; None both.
     """
 
-    pt_min: float = 0.9
+    pt_min: float = SCORED_PT
     eta_max: float | None = None
     min_hits: int = 0
     min_layers: int = 0

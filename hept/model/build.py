@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
+
+from torch import nn
 
 from hepdata.errors import InputError
 from hepdata.schema import ModelInput
+from hept.model.frame import Frame
 from hept.model.network import Network, focus_attention, silence_attention
-from hept.paper.systems.frame import Frame
-from hept.paper.systems.registry import build_model
 from hept.settings.fields import ModelConfig
 
 
@@ -21,30 +23,23 @@ def build_network(
         InputError: More than one feature holds class numbers, or a coordinate does.
     """
     class_feature = _find_class(features, coords)
+    shared = {each.name for each in fields(Frame)} & set(ModelConfig.model_fields)
     frame = Frame(
         len(features),
         len(coords),
-        model.out_dim,
-        n_layers=model.n_layers,
-        hidden_dim=model.hidden_dim,
-        ff_dim=model.ff_dim,
-        head_width=model.head_width,
-        n_heads=model.n_heads,
-        block_size=model.block_size,
-        n_tables=model.n_tables,
-        n_regions=model.n_regions,
-        n_neighbors=model.n_neighbors,
         periods=find_periods(coords),
-        kernel=model.kernel,
-        tied_qk=model.tied_qk,
-        encode_place=model.encode_place,
-        backend=model.backend,
         head="embedding" if is_embedding else "classification",
         n_classes=features[class_feature].n_classes if class_feature is not None else 0,
         class_feature=-1 if class_feature is None else class_feature,
-        dropout=model.dropout,
+        **model.model_dump(include=shared),
     )
-    body = build_model(model.kind, frame)
+    if model.kind == "hept":
+        body: nn.Module = frame.build_hept()
+    else:
+        # Imported here: HEPT needs nothing of the systems that it is compared with.
+        from hept.paper.systems.registry import build_model
+
+        body = build_model(model.kind, frame)
     if model.quiet_start:
         silence_attention(body)
     if model.start_width is not None:

@@ -1,4 +1,4 @@
-"""Whether a dataset fits a model: settings and a manifest enter, an error or nothing leaves.
+"""Check whether a dataset fits a model, from settings and a manifest.
 
 Only the manifest is read and torch is not imported, so that a wrong command fails immediately.
 """

@@ -45,7 +45,7 @@ class EmbeddingHead(nn.Module):
         """(N, in_dim) to (N, out_dim)."""
         # An embedding of 8 or 11 bits could not tell close tracks apart; the wide layers add a correction.
         with full_precision(x.device):
-            # Concatenated outputs of layers may be in half precision.
+            # The concatenated outputs may be in half precision.
             h = self.project(x.to(self.project.weight.dtype))
         return h + self.dropout(self.mlp(h))  # type: ignore[no-any-return]
 

@@ -14,12 +14,12 @@ from hepdata.errors import InputError, missing_extra
 
 # The weights of a packaged model; the name that hubs know.
 PACKAGED = "model.safetensors"
-# A path object makes one slash of two.
+# A `Path` turns `hf://` into `hf:/`.
 _ADDRESS = re.compile(r"hf:/{1,2}([\w.-]+/[\w.-]+)(?:@([\w./-]+))?/?")
 
 
 def is_hub_address(source: str | os.PathLike[str]) -> bool:
-    """Whether a model is named by its address on a hub."""
+    """Whether a model is given by its address on a hub."""
     return os.fspath(source).startswith("hf:/")
 
 

@@ -14,8 +14,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from hept.attention import N_REGIONS
 from hept.attention.clouds import Clouds
-from hept.attention.definition import Geometry, HEPTAttention, Kernel
+from hept.attention.definition import AND_COORDS, Geometry, HEPTAttention, Kernel
 from hept.attention.kernels import Backend
 from hept.devices.precision import full_precision
 from hept.model.heads import embed_class, make_head
@@ -90,8 +91,8 @@ class HEPT(nn.Module):
         n_heads: int = 8,
         block_size: int = 100,
         n_tables: int = 3,
-        n_regions: float = 150,
-        and_coords: Sequence[int] = (0, 1),
+        n_regions: float = N_REGIONS,
+        and_coords: Sequence[int] = AND_COORDS,
         n_hidden_codes: int = 0,
         periods: Mapping[int, float] | None = None,
         kernel: Kernel = "gaussian",

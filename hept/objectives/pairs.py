@@ -13,7 +13,7 @@ from hepdata.schema import SCORED_PT, Target
 from hept.losses import RandomNegatives, count_particles, info_nce, number_particles
 from hept.losses.infonce import Similarity
 from hept.losses.mining import join_pairs, mine_negatives, pair_within_particles
-from hept.metrics.figures import Figure, make_figures
+from hept.metrics.figures_of_merit import Figure, make_figures
 from hept.metrics.retrieval import find_neighbors
 from hept.settings.fields import LossConfig
 

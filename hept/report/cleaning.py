@@ -14,8 +14,8 @@ from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.cleaning import Cleaning, tabulate_weights
 from hept.metrics.jets import PT_MIN
 from hept.report.definitions import explain
-from hept.report.page import Page
-from hept.report.particles import add_particles
+from hept.report.html_page import Page
+from hept.report.scored_particles import add_particles
 
 COLORS = {"truth": INK, "model": SIGNAL, "puppi": ACCENT, "chs": REFERENCE, "none": "#b8860b"}
 _AXES = {
@@ -32,7 +32,7 @@ _JET_FIGURES = {
     "constituents": "constituents / true",
 }
 _EVENTS_PER_BIN = 20
-# What these weights reach is shown in full; the others may lie beyond the axes.
+# The axes fit these weights; points of the others may lie outside.
 _SHOWN = ("truth", "model", "puppi")
 _MET_FIGURES = {
     "parallel": "along [GeV]",
@@ -104,7 +104,7 @@ def _draw_jets(cleaning: Cleaning, radius: float) -> Figure:
 
 
 def _fix_view(panel: Axes) -> None:
-    """Keep the view of what is drawn so far, with room above for some of the rest."""
+    """Fix the axes to what is drawn so far, with a margin above."""
     low, high = panel.get_ylim()
     panel.set_ylim(low, high + 0.5 * (high - low))
 
@@ -126,7 +126,7 @@ def _bars(n_passed: NDArray[np.int64], n_all: NDArray[np.int64]) -> NDArray[np.f
 
 
 def _place(edges: NDArray[np.floating], place: int, n: int) -> NDArray[np.float64]:
-    """Where the markers of one of `n` lines are in each bin: side by side, so that bars do not overlap."""
+    """Positions of one line's markers in each bin, side by side so that error bars do not overlap."""
     return np.asarray(edges[:-1] + np.diff(edges) * (0.5 + 0.12 * (place - (n - 1) / 2)))
 
 

@@ -26,7 +26,7 @@ from hept.model.trained import TrainedModel
 from hept.model.weights import load_model
 from hept.objectives.objective import make_objective
 from hept.report.definitions import name_metric
-from hept.report.page import Link, Page
+from hept.report.html_page import Link, Page
 from hept.runs.folder import RunFolder
 from hept.settings.differences import list_differences
 

@@ -21,7 +21,7 @@ from hepdata.pictures.canvas import (
     new_figure_with_counts,
     share_view,
 )
-from hepdata.pictures.event import draw_groups, draw_pileup, name_by_majority
+from hepdata.pictures.panels import draw_groups, draw_pileup, name_by_majority
 from hepdata.schema import Target
 from hept.evaluation.scoring import PROPERTIES, bin_rates
 from hept.metrics.binned_rate import BinnedRate

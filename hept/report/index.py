@@ -12,12 +12,12 @@ from hepdata.errors import InputError
 from hepdata.storage.atomic import write_atomically
 from hept.report.compare_runs import draw_histories
 from hept.report.definitions import name_metric
-from hept.report.page import Link, Page
+from hept.report.html_page import Link, Page
 from hept.runs.folder import RunFolder
 from hept.settings.differences import find_nearest_preset
 
 FILE = "index.html"
-# Curves of more runs are not told apart.
+# With more runs, curves cannot be distinguished.
 MOST_CURVES = 8
 
 
@@ -85,7 +85,7 @@ def _find_runs(folder: Path) -> Iterator[RunEntry]:
             config, about = run.read_config(), run.read_description()
             rows = run.read_rows("metrics")
         except InputError:
-            # A damaged run, or one of an earlier version, is not a reason to show none.
+            # A run that cannot be read is left out; the others are still shown.
             continue
         names = [n for n in (rows[0] if rows else []) if n.startswith("valid_") and n != "valid_loss"]
         values = [float(row[names[0]]) for row in rows] if names else []

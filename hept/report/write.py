@@ -27,7 +27,8 @@ from hept.report.figures import (
     draw_quality,
     draw_scored_event,
 )
-from hept.report.page import Link, Page
+from hept.report.html_page import Link, Page
+from hept.report.residuals import add_residuals
 from hept.report.results import Results, collect_results
 from hept.report.view import FILE as VIEW
 from hept.report.view import write_view
@@ -38,9 +39,9 @@ FILE = "report.html"
 # Of the run folder, for readers of the page.
 FILES = ("config.yaml", "run.json", "metrics.csv", "steps.csv", "clustering.json", BEST)
 EFFICIENCY_CAPTION = (
-    "Efficiency, fake and duplicate rate against pT and η, with 68 % Clopper–Pearson intervals; "
-    "below, how many particles and tracks each bin has. Tracks of noise are in the first bin of pT and in "
-    "none of η; what is outside the axes is not drawn."
+    "Efficiency, fake and duplicate rate against pT, η and the distance from the beam at which the particle "
+    "begins, with 68 % Clopper–Pearson intervals; below, how many particles and tracks each bin has. Tracks "
+    "of noise are in no bin; what is outside the axes is not drawn."
 )
 CURVE_CAPTION = "Precision against recall, and true against false positive rate, on this split."
 CURVE_HEADER = ("curve", name_metric("auc"), name_metric("roc_auc"), "made from")
@@ -106,6 +107,8 @@ def _add_pictures(page: Page, results: Results, folder: RunFolder, dataset: Data
     if tracks is not None and target.pt is not None and dataset.schema.has_column(target.eta or ""):
         page.add_section("Tracks", f"Found by {results.clustering.name}.")
         page.add_figure(draw_efficiencies(tracks), EFFICIENCY_CAPTION)
+    if results.after.residuals is not None:
+        add_residuals(page, results.after.residuals)
     if results.curves:
         page.add_section("Precision and recall")
         page.add_table(CURVE_HEADER, _tabulate_curves(results.curves, "pairs" if tracks else "points"))

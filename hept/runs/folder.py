@@ -22,12 +22,12 @@ from pathlib import Path
 from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
+from hepdata.yaml_text import parse_yaml, read_yaml
 from hept.model.hub import PACKAGED, fetch_weights, is_hub_address
 from hept.model.kept import find_kept, list_kept
 from hept.runs.tables import append_row, cut_table, read_table
 from hept.settings.config import MOVED, check_config
 from hept.settings.fields import TrainConfig
-from hept.settings.yaml_text import parse_yaml
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
 # What the rows of a table are counted by.
@@ -115,7 +115,7 @@ class RunFolder:
             InputError: Not a run folder, one of an earlier version, or the file was changed.
         """
         try:
-            content = parse_yaml((self.path / "config.yaml").read_text(encoding="utf-8"))
+            content = read_yaml(self.path / "config.yaml")
         except (OSError, ValueError) as error:
             raise InputError(
                 self.path,

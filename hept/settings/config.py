@@ -15,8 +15,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hepdata.errors import InputError, nearest_name
+from hepdata.yaml_text import parse_yaml, read_yaml
 from hept.settings.fields import ANY_TASK, TrainConfig, list_keys
-from hept.settings.yaml_text import parse_yaml
 
 PRESETS = Path(__file__).parent / "presets"
 # Settings of earlier versions that are now fields of an input, and how to replace them.
@@ -143,7 +143,7 @@ def _read(preset: str, extended_by: tuple[Path, ...] = ()) -> dict[str, object]:
 
 def _read_file(path: Path) -> dict[str, object]:
     try:
-        content = parse_yaml(path.read_text(encoding="utf-8"))
+        content = read_yaml(path)
     except (OSError, ValueError) as error:
         raise InputError(
             path,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hept.settings.config import list_presets, load_config
 from hept.settings.fields import TrainConfig, list_keys
-from hept.settings.table import read_setting
+from hept.settings.listing import read_setting
 
 
 def list_differences(configs: Sequence[TrainConfig]) -> dict[str, list[object]]:

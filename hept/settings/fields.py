@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from hepdata.inputs import parse_choice
 from hepdata.schema import SCORED_PT
+from hept.attention import N_REGIONS
 from hept.devices.choice import Precision
 from hept.paper.systems.catalog import find_system
 
@@ -57,7 +58,7 @@ class ModelConfig(_Section):
         default=3, ge=1, description="Hash tables (OR); each sorts all points into blocks independently."
     )
     n_regions: int = Field(
-        default=150,
+        default=N_REGIONS,
         ge=1,
         description="Number of regions of the (η, φ) plane that the hashing separates (AND).",
     )
@@ -158,6 +159,13 @@ class AugmentConfig(_Section):
     reflect: bool = Field(default=False, description="Reflect every second cloud, by chance, at z = 0.")
     drop: float = Field(
         default=0.0, ge=0, lt=1, description="Probability of a point to be dropped, with its pairs."
+    )
+    wedge: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Part of the full turn in φ that is kept of every cloud, beginning at a random angle: "
+        "smaller clouds, and more steps in the same time.",
     )
 
 

@@ -48,7 +48,7 @@ class HitError:
 
     def at(self, pt: FloatArray) -> FloatArray:
         """σ² in mm²."""
-        # Below 50 MeV nothing crosses three layers; it keeps the variance finite.
+        # No particle below 50 MeV crosses three layers; the floor keeps the variance finite.
         return np.asarray(self.point**2 + (self.scattering / np.maximum(pt, 0.05)) ** 2)
 
 
@@ -170,7 +170,7 @@ def _fit_circles(
     cxx, cxy, cyy = sums.mean(dx * dx), sums.mean(dx * dy), sums.mean(dy * dy)
     cxr, cyr, crr = sums.mean(dx * dr2), sums.mean(dy * dr2), sums.mean(dr2 * dr2)
     phi = 0.5 * np.arctan2(2 * (crr * cxy - cxr * cyr), crr * (cxx - cyy) - cxr**2 + cyr**2)
-    # Of the two directions the one that leads outwards.
+    # Of the two directions, take the outgoing one.
     phi = np.where(np.cos(phi) * mx + np.sin(phi) * my < 0, phi + np.pi, phi)
     phi = np.arctan2(np.sin(phi), np.cos(phi))
     sin, cos = np.sin(phi), np.cos(phi)
@@ -211,13 +211,46 @@ def _covary(sums: _Sums, s: FloatArray, transverse: FloatArray, along: FloatArra
         for i in block:
             for j in block:
                 normal[:, i, j] = sums(arms[i] * arms[j]) / variance
-    # Lengths in m keep the numbers alike.
+    # In metres, the entries have similar magnitudes.
     scale = np.array([1e6, 1e3, 1.0, 1e3, 1.0])
     normal /= scale[:, None] * scale
     usable = np.isfinite(normal).all((1, 2)) & (sums.count >= MIN_HITS)
     normal[~usable] = np.eye(5)
     covariance = np.linalg.pinv(normal, hermitian=True)
     return np.asarray(covariance / (scale[:, None] * scale))
+
+
+def find_perigee(
+    position: FloatArray,
+    px: FloatArray,
+    py: FloatArray,
+    slope: FloatArray,
+    charge: FloatArray,
+    *,
+    field: float = FIELD,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """φ, d0 and z0 (M,) where particles' helices are nearest to the beam axis, in the signs of `Helices`.
+
+    Args:
+        position: (M, 3) where a particle begins, in mm.
+        px: (M,) momentum there, in GeV.
+        py: (M,).
+        slope: (M,) pz / pT.
+        charge: (M,) in e; without one, the path is a straight line.
+        field: In T.
+    """
+    x, y, z = position.T
+    pt, phi = np.hypot(px, py), np.arctan2(py, px)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        radius = pt / (GEV_PER_TESLA_MM * field * charge)  # positive charges turn clockwise
+        side = np.sign(radius)
+        from_axis = side * np.stack([x + radius * np.sin(phi), y - radius * np.cos(phi)])
+        on_circle = np.arctan2(from_axis[0], -from_axis[1])
+        turned = np.arctan2(np.sin(on_circle - phi), np.cos(on_circle - phi))
+        is_straight = charge == 0
+        along = np.where(is_straight, x * np.cos(phi) + y * np.sin(phi), radius * turned)
+        d0 = np.where(is_straight, x * np.sin(phi) - y * np.cos(phi), side * np.hypot(*from_axis) - radius)
+    return np.where(is_straight, phi, on_circle), d0, z - slope * along
 
 
 def measure_distances(

@@ -22,7 +22,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import cKDTree
 
 NO_TRACK = -1
-# In these units edges are cut where nothing else is known.
+# Default cut of edges, in units of the median nearest distance.
 TYPICAL = 2.5
 
 
@@ -46,8 +46,8 @@ class TreeChoice:
 
     cut: float | None = None
     power: float = 2.0
-    shared: float = 1.0
-    overlap: float = 0.3
+    shared: float = 2.0
+    overlap: float = 0.1
     neighbours: int = 12
     max_hits: int = 24
     min_layers: int = 3
@@ -104,7 +104,7 @@ def _span(
     distance, neighbour = cKDTree(points).query(points, k, distance_upper_bound=cut)
     row, place = np.nonzero(np.isfinite(distance) & (neighbour != np.arange(n)[:, None]))
     column = neighbour[row, place]
-    # A weight of 0 would be no edge; equal hits come first all the same.
+    # A sparse matrix drops weights of 0; equal hits still come first.
     weight = distance[row, place] + 1e-12
     tree = minimum_spanning_tree(csr_array((weight, (row, column)), shape=(n, n))).tocoo()
     order = np.argsort(tree.data, kind="stable")
@@ -171,7 +171,7 @@ def _label(n: int, children: list[tuple[int, int]], is_kept: list[bool]) -> NDAr
 
 
 def number_labels(label: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same tracks, numbered 0, 1, … in the order of their first hits."""
+    """The same tracks, renumbered 0, 1, … by their first hits."""
     is_in = label >= 0
     _, first, number = np.unique(label[is_in], return_index=True, return_inverse=True)
     numbered = np.full(len(label), NO_TRACK, dtype=np.int64)

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hepdata.errors import InputError
-from hepdata.storage.atomic import disk_errors
+from hepdata.storage.atomic import write_atomically
 from hept.settings.fields import TrainConfig, list_keys
-from hept.settings.table import read_setting
+from hept.settings.listing import read_setting
 from hept.training.scalars import ScalarFile
 
-# Identity of the run at the service, so that a resumed run goes on there.
+# Identifier of the run at the service, so that a resumed run continues there.
 ID_FILE = "logger-id.txt"
 PROJECT = "hept"
-# What the service takes in one call.
+# Largest numbers of metrics and parameters in one call of the service.
 MLFLOW_METRICS, MLFLOW_PARAMS = 1000, 100
 
 
@@ -201,5 +201,5 @@ def _read_identity(folder: Path) -> str | None:
 
 
 def _keep_identity(folder: Path, identity: str) -> None:
-    with disk_errors(folder / ID_FILE):
-        (folder / ID_FILE).write_text(identity + "\n", encoding="utf-8")
+    with write_atomically(folder / ID_FILE) as file:
+        file.write(f"{identity}\n".encode())

@@ -32,8 +32,8 @@ from hept.model.build import build_network
 from hept.model.network import InPrecision, Network, checkpoint_activations
 from hept.model.trained import TrainedModel
 from hept.objectives.objective import make_objective
-from hept.runs.data import TrainingData
 from hept.runs.folder import LAST, RunFolder
+from hept.runs.training_data import TrainingData
 from hept.settings.fields import TrainConfig
 from hept.training.expected_time import RunLength
 from hept.training.interrupt import Interrupt
@@ -105,7 +105,7 @@ class Training:
             average,
         )
         self._queued: deque[QueuedStep] = deque()
-        # While a GPU works on a step, the host reads the figures of the one before.
+        # While a GPU computes a step, the host reads the results of the previous one.
         self._lag = 0 if self.fabric.device.type == "cpu" else 1
         self._overflows = 0
         self._saved_at = time.monotonic()
@@ -218,7 +218,7 @@ class Training:
             update: Any = get_ema_multi_avg_fn(self.config.ema_decay)  # type: ignore[no-untyped-call]
             update(list(self.state.average.parameters()), list(self.state.network.parameters()), 0)
         where.step += 1
-        # Filled in on the device: the host would wait for a copy.
+        # Filled on the device: a copy from the host would wait for it.
         told = interrupt.number, self._is_due(), self._measure_used()
         requests = [figures.new_full((1,), float(value)) for value in told]
         figures = self._gather(torch.cat([figures, *requests]))

@@ -18,7 +18,7 @@ from hept.model.build import build_network
 from hept.model.network import Network, count_parameters
 from hept.model.transformer import HEPT
 from hept.objectives.objective import find_objective
-from hept.runs.data import TrainingData, open_training_data
+from hept.runs.training_data import TrainingData, open_training_data
 from hept.settings.fields import ModelConfig, TrainConfig
 
 FLOAT, LONG = 4, 8
@@ -38,7 +38,7 @@ class MemoryPlan:
         batch: Inputs and labels, of this batch and of the next one, which is copied meanwhile.
         pairs: Pair lists, likewise.
         activations: What the backward pass needs of the forward pass.
-        workspace: What the backward pass holds besides at its widest, in the head.
+        workspace: Largest temporary tensor of the backward pass, in the head.
     """
 
     n_points: int

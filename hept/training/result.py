@@ -20,7 +20,7 @@ class FitResult:
         seconds: Wall time of this call.
         stopped: "finished", "early stopping", "time limit" or "interrupted".
         threads: Of each process, on a CPU.
-        is_first_process: Whether this is the process that speaks for all.
+        is_first_process: Whether this is the first process, which prints and writes for all.
         signal: Number of the signal that interrupted it, in any of the processes.
         skipped: Steps that were left out, since float16 had overflowed; the scale of the loss was halved.
     """

@@ -13,13 +13,13 @@ from hepdata.loader.dataset import DatasetLike
 from hepdata.progress import Progress, Silent
 from hept.devices.choice import check_count, choose_device
 from hept.devices.determinism import deterministic
-from hept.devices.memory import TRAINING_REMEDY, memory_errors
+from hept.devices.out_of_memory import TRAINING_REMEDY, memory_errors
 from hept.devices.precision import exact_products
 from hept.devices.threads import choose_threads, use_threads
 from hept.model.trained import TrainedModel
-from hept.runs.data import open_training_data
 from hept.runs.folder import RunFolder
 from hept.runs.lock import lock_run
+from hept.runs.training_data import open_training_data
 from hept.settings.fields import TrainConfig
 from hept.training.loop import Training
 from hept.training.result import FitResult

@@ -20,8 +20,8 @@ from hepdata.storage.dataset.manifest import Manifest
 from hept.evaluation.evaluator import evaluate
 from hept.evaluation.inference import run_model
 from hept.model.weights import load_model
-from hept.runs.data import open_training_data, resolve_inputs
 from hept.runs.folder import RunFolder
+from hept.runs.training_data import open_training_data, resolve_inputs
 from hept.settings.config import check_config, load_config
 from hept.training.trainer import fit
 

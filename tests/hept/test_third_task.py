@@ -19,7 +19,7 @@ from hept.evaluation.evaluator import evaluate
 from hept.evaluation.inference import run_model
 from hept.evaluation.predictor import predict
 from hept.evaluation.tuning import save_clustering, tune_clustering
-from hept.metrics.figures import FIGURES
+from hept.metrics.figures_of_merit import FIGURES
 from hept.model.weights import load_model
 from hept.objectives.objective import OBJECTIVES
 from hept.report.write import write_report

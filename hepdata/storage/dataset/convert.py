@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.storage.dataset.finish import fresh_staging, publish
 from hepdata.storage.dataset.lock import lock_output
 from hepdata.storage.dataset.manifest import (
@@ -60,34 +60,31 @@ def convert_dataset(
             remedy="copy the folder instead",
         )
     listener = progress or Silent()
-    listener.start(f"converting to {file_format}", manifest.statistics().n_clouds, "cloud")
-    try:
-        with (
-            local_folder(out, listener) as folder,
-            lock_output(folder),
-            fresh_staging(folder) as staging,
-        ):
-            splits: dict[str, list[ShardRecord]] = {}
-            for split, shards in manifest.splits.items():
-                clouds = _told(read_shards(root, manifest, shards), listener)
-                if file_format == "parquet":
-                    splits[split] = _to_parquet(staging, split, clouds, manifest, shards)
-                else:
-                    splits[split] = split_to_hdf5(
-                        staging, split, clouds, manifest.as_schema(), shards, compression
-                    )
-            result = make_manifest(
-                schema=manifest.as_schema(),
-                file_format=file_format,
-                splits=splits,
-                configuration=manifest.configuration,
-                sources=manifest.sources,
-                skipped=manifest.skipped,
-            )
-            result.write(staging)
-            publish(staging, folder, result)
-    finally:
-        listener.finish()
+    with (
+        counting(listener, f"converting to {file_format}", manifest.statistics().n_clouds, "cloud"),
+        local_folder(out, listener) as folder,
+        lock_output(folder),
+        fresh_staging(folder) as staging,
+    ):
+        splits: dict[str, list[ShardRecord]] = {}
+        for split, shards in manifest.splits.items():
+            clouds = _told(read_shards(root, manifest, shards), listener)
+            if file_format == "parquet":
+                splits[split] = _to_parquet(staging, split, clouds, manifest, shards)
+            else:
+                splits[split] = split_to_hdf5(
+                    staging, split, clouds, manifest.as_schema(), shards, compression
+                )
+        result = make_manifest(
+            schema=manifest.as_schema(),
+            file_format=file_format,
+            splits=splits,
+            configuration=manifest.configuration,
+            sources=manifest.sources,
+            skipped=manifest.skipped,
+        )
+        result.write(staging)
+        publish(staging, folder, result)
     return result
 
 

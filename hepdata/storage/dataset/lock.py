@@ -15,15 +15,11 @@ from hepdata.storage.dataset.replace import check_replaceable, recover
 
 
 @contextmanager
-def lock_output(out: Path, *, is_replaced: bool = False) -> Iterator[None]:
-    """Hold the lock of `out` while the block runs; first finish or undo a replacement that was killed.
-
-    Args:
-        out: The dataset's folder.
-        is_replaced: Whether a dataset that is there may be replaced.
+def hold_lock(out: Path) -> Iterator[None]:
+    """Hold the lock of `out` while the block runs.
 
     Raises:
-        InputError: Another process holds the lock, or `out` exists and may not be replaced.
+        InputError: Another process holds the lock.
         JobError: The folder of `out` cannot be written.
     """
     lock = _lock_of(out)
@@ -35,15 +31,31 @@ def lock_output(out: Path, *, is_replaced: bool = False) -> Iterator[None]:
             raise InputError(
                 out,
                 found="another process that is writing it",
-                expected="one process per dataset folder",
-                remedy="wait for it to end, or choose another output folder",
+                expected="one process per output",
+                remedy="wait for it to end, or choose another output",
             ) from error
     try:
-        recover(out)
-        check_replaceable(out) if is_replaced else refuse_existing(out)
         yield
     finally:
         _remove(lock)
+
+
+@contextmanager
+def lock_output(out: Path, *, is_replaced: bool = False) -> Iterator[None]:
+    """Hold the lock of a dataset; first finish or undo a replacement that was killed.
+
+    Args:
+        out: The dataset's folder.
+        is_replaced: Whether a dataset that is there may be replaced.
+
+    Raises:
+        InputError: Another process holds the lock, or `out` exists and may not be replaced.
+        JobError: The folder of `out` cannot be written.
+    """
+    with hold_lock(out):
+        recover(out)
+        check_replaceable(out) if is_replaced else refuse_existing(out)
+        yield
 
 
 def sweep_lock(out: Path) -> None:

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 from pydantic import Field, StringConstraints
 
-from hepdata.schema import Column, Schema
+from hepdata.schema import Column, Schema, Target
 
 if TYPE_CHECKING:
     from hepdata.storage.dataset.manifest import Manifest, ShardRecord
@@ -26,12 +27,14 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 SplitName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
 ShardName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\.(parquet|h5)$")]
 _COLUMN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+# Kinds of numbers, as numpy names them, of the columns of a target.
+_TARGET_KINDS = {"label": "iub", "selection": "b", "pt": "fiu", "eta": "fiu", "point_id": "iu"}
 _RESERVED = {"event_id", "sector", "n_points", "pos_ptr", "pos_idx", "neg_ptr", "neg_idx"}
 
 
 def find_problems(manifest: Manifest) -> Iterator[str]:
     """Problems that the types do not exclude: parts that disagree, columns that cannot be stored."""
-    yield from _check_columns(manifest.columns)
+    yield from find_column_problems(manifest.columns, manifest.target)
     names = {column.name for column in manifest.columns}
     for kind in ("features", "coordinates"):
         for entry in getattr(manifest, kind):
@@ -56,7 +59,8 @@ def find_schema_problem(schema: Schema) -> str | None:
     return next((f"the text {text[:50]!r}" for text in texts if "$" in text or len(text) > 200), None)
 
 
-def _check_columns(columns: Sequence[Column]) -> Iterator[str]:
+def find_column_problems(columns: Sequence[Column], target: Target | None) -> Iterator[str]:
+    """Columns that cannot be stored, and columns of a target that have another type than it needs."""
     names = [column.name for column in columns]
     for column in columns:
         if not _COLUMN_NAME.fullmatch(column.name) or column.name in _RESERVED:
@@ -65,10 +69,17 @@ def _check_columns(columns: Sequence[Column]) -> Iterator[str]:
             yield f"the column {column.name!r} twice"
         if column.dtype not in DTYPES:
             yield f"the type {column.dtype[:50]!r} of the column {column.name!r}"
+            return
+        if column.n_classes and np.dtype(column.dtype).kind not in "iu":
+            yield f"classes of type {column.dtype} in the column {column.name!r}"
         if not 0 <= column.n_classes <= 1_000_000:
             yield f"{column.n_classes} classes of the column {column.name!r}"
         if column.period is not None and not 0 < column.period < float("inf"):
             yield f"the period {column.period} of the column {column.name!r}"
+    for field, kinds in _TARGET_KINDS.items() if target is not None else ():
+        for column in columns:
+            if column.name == getattr(target, field) and np.dtype(column.dtype).kind not in kinds:
+                yield f"the {field} {column.name!r} of type {column.dtype}"
 
 
 def _check_splits(splits: Mapping[str, Sequence[ShardRecord]], file_format: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from hepdata.errors import InputError
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.storage.atomic import disk_errors
 from hepdata.storage.dataset.finish import fresh_staging, publish
 from hepdata.storage.dataset.lock import lock_output
@@ -51,45 +51,43 @@ def merge_datasets(
     first = parts[0][1]
     names = [split for split in SPLITS if any(split in manifest.splits for _, manifest in parts)]
     names += [split for _, manifest in parts for split in manifest.splits if split not in SPLITS]
-    listener.start("merging", sum(len(shards) for _, m in parts for shards in m.splits.values()), "file")
-    try:
-        with (
-            local_folder(out, listener) as folder,
-            lock_output(folder),
-            fresh_staging(folder) as staging,
-        ):
-            splits = {
-                split: _merge_parquet(parts, split, staging, listener)
-                if first.file_format == "parquet"
-                else _merge_hdf5(parts, split, staging, listener, compression)
-                for split in dict.fromkeys(names)
-            }
-            manifest = make_manifest(
-                schema=first.as_schema(),
-                file_format=first.file_format,
-                splits=splits,
-                configuration={
-                    "task": first.task,
-                    "source": first.configuration.get("source", {}),
-                    "merged": [
-                        {"fingerprint": part.fingerprint, "configuration": part.configuration}
-                        for _, part in parts
-                    ],
-                },
-                # Several datasets may have the same detector file as a source.
-                sources=list(dict.fromkeys(file for _, part in parts for file in part.sources)),
-                skipped=[event for _, part in parts for event in part.skipped],
-                totals={
-                    split: add_up([part.totals[split] for _, part in parts if split in part.totals])
-                    for split in splits
-                },
-                # Parquet shards are copied without change.
-                format_version=first.format_version,
-            )
-            manifest.write(staging)
-            publish(staging, folder, manifest)
-    finally:
-        listener.finish()
+    n_files = sum(len(shards) for _, manifest in parts for shards in manifest.splits.values())
+    with (
+        counting(listener, "merging", n_files, "file"),
+        local_folder(out, listener) as folder,
+        lock_output(folder),
+        fresh_staging(folder) as staging,
+    ):
+        splits = {
+            split: _merge_parquet(parts, split, staging, listener)
+            if first.file_format == "parquet"
+            else _merge_hdf5(parts, split, staging, listener, compression)
+            for split in dict.fromkeys(names)
+        }
+        manifest = make_manifest(
+            schema=first.as_schema(),
+            file_format=first.file_format,
+            splits=splits,
+            configuration={
+                "task": first.task,
+                "source": first.configuration.get("source", {}),
+                "merged": [
+                    {"fingerprint": part.fingerprint, "configuration": part.configuration}
+                    for _, part in parts
+                ],
+            },
+            # Several datasets may have the same detector file as a source.
+            sources=list(dict.fromkeys(file for _, part in parts for file in part.sources)),
+            skipped=[event for _, part in parts for event in part.skipped],
+            totals={
+                split: add_up([part.totals[split] for _, part in parts if split in part.totals])
+                for split in splits
+            },
+            # Parquet shards are copied without change.
+            format_version=first.format_version,
+        )
+        manifest.write(staging)
+        publish(staging, folder, manifest)
     return manifest
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hepdata.errors import InputError, JobError
-from hepdata.progress import Progress
+from hepdata.progress import Progress, counting
+from hepdata.storage.atomic import disk_errors
 from hepdata.storage.dataset.names import MANIFEST_NAME
 from hepdata.storage.location import DatasetLocation, open_location
 
@@ -90,14 +92,35 @@ def local_folder(out: Location, progress: Progress, *, build: str = "") -> Itera
     if root.is_local:
         yield _follow(Path(root.location))
         return
-    # The same name for every attempt. The environment variable TMPDIR chooses the disk.
+    # The same name for every attempt.
     name = hashlib.sha256(f"{root.location} {build}".encode()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"hept-{name}"
+    folder = _own_folder() / name
     if not build:
         shutil.rmtree(folder, ignore_errors=True)
     yield folder
     _upload(folder, root, progress)
     shutil.rmtree(folder)
+    with suppress(OSError):
+        # Other datasets may be on their way.
+        folder.parent.rmdir()
+
+
+def _own_folder() -> Path:
+    """A folder for temporary files that nobody else can write: its name can be guessed."""
+    user = getattr(os, "getuid", int)()
+    # The environment variable TMPDIR chooses the disk.
+    folder = Path(tempfile.gettempdir()) / f"hept-{user}"
+    with disk_errors(folder):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o022:
+        raise InputError(
+            folder,
+            found="a folder or link that somebody else has made or may write",
+            expected="a folder of your own for temporary files",
+            remedy="set the environment variable TMPDIR to a folder of yours",
+        )
+    return folder
 
 
 def _follow(out: Path) -> Path:
@@ -108,13 +131,10 @@ def _follow(out: Path) -> Path:
 
 def _upload(folder: Path, root: DatasetLocation, progress: Progress) -> None:
     names = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST_NAME)
-    progress.start("copying", len(names) + 1, "file")
-    try:
+    with counting(progress, "copying", len(names) + 1, "file"):
         for name in (*names, MANIFEST_NAME):
             _put(folder / name, root)
             progress.advance()
-    finally:
-        progress.finish()
 
 
 def _put(path: Path, root: DatasetLocation) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.storage.columns import arrow_schema, cloud_from, list_columns, name_cloud
 from hepdata.storage.dataset.cloud_checks import REBUILD, check_cloud
 from hepdata.storage.dataset.manifest import Manifest, ShardRecord
@@ -82,14 +82,11 @@ def validate_dataset(location: str | os.PathLike[str], *, progress: Progress | N
         return [Finding(MANIFEST_NAME, "", error.found, error.remedy)]
     findings = list(_check_folder(root, manifest))
     seen = _Seen()
-    listener.start("validating", manifest.statistics().n_clouds, "cloud")
-    try:
+    with counting(listener, "validating", manifest.statistics().n_clouds, "cloud"):
         for split, shards in manifest.splits.items():
             for shard in shards:
                 findings += _check_shard(root, manifest, split, shard, seen, listener)
         findings += _check_totals(manifest, seen, findings)
-    finally:
-        listener.finish()
     return findings
 
 

@@ -1,11 +1,15 @@
 """Random access to the clouds of HDF5 files: only the values or chunks of the requested cloud are read.
 
+h5py takes about 20 µs to read a slice, most of what a cloud without pairs costs. In local files, arrays that
+are stored contiguously are therefore read from their position in the file; all others are read by h5py.
+
 Every array is checked against the stored checksum; HDF5 checks the index and its own metadata. Damage is
 reported as an error that names the file.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,6 +61,13 @@ class Hdf5Shard:
         offsets = ("point_offsets", "pos_offsets", "neg_offsets")
         self._offsets = {name: self._file[name][()].tolist() for name in offsets if name in self._file}
         self._datasets = {name: self._file[name] for name in self._dtypes}
+        self._positions: dict[str, int] = {}
+        if self._file.driver == "sec2" and hasattr(os, "preadv"):
+            self._handle = self._file.id.get_vfd_handle()
+            for name, array in self._datasets.items():
+                position = array.id.get_offset()  # None where it is empty or in chunks
+                if position is not None and array.dtype == self._dtypes[name]:
+                    self._positions[name] = position
         checksums = self._file["checksums"]
         self._checksums = dict(zip(checksums.attrs["columns"], checksums[()].T, strict=True))
 
@@ -67,8 +78,7 @@ class Hdf5Shard:
             if not 0 <= begin <= end <= len(self._datasets[name]):
                 raise ValueError
             if end > begin:
-                # h5py reads plain slices six times faster than `read_direct` does.
-                values = self._datasets[name][begin:end]
+                values = self._read_values(name, begin, end)
             is_right = (values.dtype, len(values)) == (self._dtypes[name], end - begin)
             is_right = is_right and sum_words(values) == int(self._checksums[name][row])
         except H5_ERRORS:
@@ -77,6 +87,15 @@ class Hdf5Shard:
             event = f"event {self.rows[row]['event_id']}, sector {self.rows[row]['sector']}"
             raise damaged(self.where, f"damaged bytes in {event}, column {name}")
         return values
+
+    def _read_values(self, name: str, begin: int, end: int) -> NDArray[Any]:
+        if name in self._positions:
+            values = np.empty(end - begin, self._dtypes[name])
+            position = self._positions[name] + begin * values.itemsize
+            if os.preadv(self._handle, [values.data], position) == values.nbytes:
+                return values
+        read: NDArray[Any] = self._datasets[name][begin:end]
+        return read
 
     def _range(self, row: int, name: str) -> tuple[int, int]:
         if name in ("pos_idx", "neg_idx"):

@@ -78,23 +78,26 @@ def weigh(q: Tensor, k: Tensor) -> Tensor:
         columns = zip(q.unbind(-1), k.unbind(-1), strict=True)
         squares = [(a.unsqueeze(-1) - b.unsqueeze(-2)).square() for a, b in columns]
         return torch.stack(squares).sum(0).mul(-0.5).exp()
-    return _exponentiate(*_extend(q, k), q.dtype)
+    return _exponentiate(*_extend(q, k), q.dtype).view(*q.shape[:-1], k.shape[-2])
 
 
 def _extend(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """[q, −½q², 1] and [k, 1, −½k²], float64 (…, S, D+2): their product is −½‖q−k‖²."""
+    """[q, −½q², 1] (·, S, D+2) and [k, 1, −½k²] (·, D+2, S), float64: their product is −½‖q−k‖²."""
     # In float32, q·k − ½q² − ½k² cancels: with trained ω the error reaches 0.6. Relative to a key of the
     # block and in float64 it is as precise as the difference, and costs one matrix product.
     middle = k.narrow(-2, k.shape[-2] // 2, 1).detach()
     q64, k64 = (q - middle).double(), (k - middle).double()
     q_half, k_half = (-0.5 * rows.square().sum(-1, keepdim=True) for rows in (q64, k64))
     one = torch.ones_like(q_half)
-    return torch.cat([q64, q_half, one], -1), torch.cat([k64, one, k_half], -1)
+    # The leading axes are joined after the transposition: onnxruntime up to 1.25 would replace it and the
+    # product by one operator, which it has in single precision only.
+    left, right = torch.cat([q64, q_half, one], -1), torch.cat([k64.mT, one.mT, k_half.mT], -2)
+    return left.flatten(0, -3), right.flatten(0, -3)
 
 
 def _exponentiate(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
-    """Exp of the products of all rows of a block (…, S, ·) twice, at most 1: (…, S, S)."""
-    return (left @ right.mT).to(dtype).clamp(max=0.0).exp()
+    """Exp of the products of rows (·, S, D+2) and columns (·, D+2, S), at most 1: (·, S, S)."""
+    return (left @ right).to(dtype).clamp(max=0.0).exp()
 
 
 def gather_slots(rows: Tensor, order: Tensor, blocks: Blocks) -> Tensor:

@@ -13,10 +13,10 @@ from hept.model.build import build_network
 from hept.model.trained import TrainedModel
 from hept.model.weights import load_model
 from hept.objectives.objective import make_objective
-from hept.paper.comparison.plan import Trial
 from hept.paper.comparison.store import Result
-from hept.runs.data import open_training_data
+from hept.paper.comparison.trainings import PlannedTraining
 from hept.runs.folder import has_states
+from hept.runs.training_data import open_training_data
 from hept.training.trainer import fit
 
 
@@ -24,7 +24,9 @@ class Interrupted(Exception):
     """The user stopped a training; its state is saved."""
 
 
-def score_trial(trial: Trial, dataset: Dataset, run: Path, device: str, progress: Progress) -> Result:
+def score_trial(
+    trial: PlannedTraining, dataset: Dataset, run: Path, device: str, progress: Progress
+) -> Result:
     """Train in the folder `run` and score the best epoch; the random baseline is not trained.
 
     Raises:
@@ -50,7 +52,7 @@ def score_trial(trial: Trial, dataset: Dataset, run: Path, device: str, progress
     }
 
 
-def _score_untrained(trial: Trial, dataset: Dataset, device: str, progress: Progress) -> Result:
+def _score_untrained(trial: PlannedTraining, dataset: Dataset, device: str, progress: Progress) -> Result:
     config = trial.config
     data = open_training_data(config, dataset.root.location)
     torch.manual_seed(config.seed)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import spearmanr
 
+from hept.paper.comparison.comparison import Findings
+from hept.paper.comparison.paper_tables import ResultTable
 from hept.paper.comparison.published import accuracy_of, nearest_set
-from hept.paper.comparison.run import Findings
-from hept.paper.comparison.tables import ResultTable
 from hept.paper.systems.catalog import CATALOG, find_system
 
 

@@ -12,14 +12,14 @@ from hepdata.loader.dataset import DatasetLike, open_dataset
 from hepdata.progress import ProgressChoice, listen
 from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split, check_training, find_target
-from hept.paper.comparison.plan import choose_models, choose_tables, parse_budget
+from hept.paper.comparison.trainings import choose_models, choose_tables, parse_budget
 from hept.runs.plan import count_points, warn_of_published
 from hept.settings.config import Settings, load_config
 from hept.settings.preset_choice import choose_preset
 
 if TYPE_CHECKING:
-    from hept.paper.comparison.run import Findings
-    from hept.paper.comparison.tables import ResultTable
+    from hept.paper.comparison.comparison import Findings
+    from hept.paper.comparison.paper_tables import ResultTable
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,10 @@ def compare(
         # Imported after all checks: torch takes seconds.
         from hept.devices.threads import choose_threads, use_threads
         from hept.paper.comparison.claims import tabulate_claims
+        from hept.paper.comparison.comparison import ComparisonSettings, run_comparison
+        from hept.paper.comparison.paper_tables import make_tables
         from hept.paper.comparison.report import write_report as write_tables
-        from hept.paper.comparison.run import ComparisonSettings, run_comparison
         from hept.paper.comparison.scaling import ScalingLimits
-        from hept.paper.comparison.tables import make_tables
 
         limits = ScalingLimits(max_points=max_points, max_seconds=max_seconds)
         plan = ComparisonSettings(*chosen, repeats, limits, device)

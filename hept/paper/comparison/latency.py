@@ -15,9 +15,9 @@ from hept.devices.clock import read_clock
 from hept.devices.precision import mixed_precision
 from hept.model.network import Network
 from hept.objectives.objective import Objective
-from hept.paper.comparison.cost import draw_network
+from hept.paper.comparison.step_cost import draw_network
 from hept.paper.comparison.store import Result
-from hept.runs.data import TrainingData
+from hept.runs.training_data import TrainingData
 from hept.settings.fields import TrainConfig
 
 

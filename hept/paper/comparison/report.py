@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from hepdata.pictures.canvas import ACCENT, FAINT, INK, REFERENCE, SIGNAL, new_figure, save_figure
 from hepdata.storage.atomic import disk_errors, write_atomically
-from hept.paper.comparison.run import Findings
-from hept.paper.comparison.tables import Cell, ResultTable
+from hept.paper.comparison.comparison import Findings
+from hept.paper.comparison.paper_tables import Cell, ResultTable
 from hept.paper.systems.catalog import find_system
 
 COLORS = (SIGNAL, ACCENT, INK, REFERENCE, "#edae49")

@@ -10,19 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from hepdata.schema import PILEUP
+from hept.devices.peak_memory import available_gigabytes, peak_gigabytes
 from hept.model.build import find_periods
-from hept.paper.comparison.cost import median_seconds
-from hept.paper.comparison.memory import available_gigabytes, peak_gigabytes
+from hept.model.frame import Frame
+from hept.paper.comparison.step_cost import median_seconds
 from hept.paper.comparison.store import Result
-from hept.paper.systems.frame import Frame
 from hept.paper.systems.registry import build_model
+from hept.settings.config import load_config
 
 SCALING_MODELS = ("hept", "flatformer", "performer", "smyrf", "gcn")
 PILEUP_FRAME = Frame(
     len(PILEUP.features),
     len(PILEUP.coordinates),
     1,
-    n_regions=140,
+    n_regions=load_config("pileup-10k").model.n_regions,
     head="classification",
     n_classes=PILEUP.features[-1].n_classes,
     class_feature=len(PILEUP.features) - 1,

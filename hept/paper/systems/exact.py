@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
-from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.projections import Kernel, multi_head
 
 
@@ -22,14 +23,7 @@ class ExactAttention(nn.Module):
         super().__init__()
         self.kernel: Kernel = kernel
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        coords: Tensor,  # noqa: ARG002
-        clouds: Clouds,
-    ) -> Tensor:
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
         """(H, N, D) twice and (H, N, V) to (H, N, V)."""
         bounds = clouds.offsets.tolist()
         parts = [
@@ -52,4 +46,4 @@ def log_kernel(query: Tensor, key: Tensor, kernel: Kernel) -> Tensor:
 
 def make_exact(frame: Frame, width: int) -> AttentionFactory:
     """Make attention over all pairs with the sizes of a comparison."""
-    return multi_head(frame, width, lambda dim, layer: ExactAttention())  # noqa: ARG005
+    return multi_head(frame, width, lambda dim, layer: ExactAttention())

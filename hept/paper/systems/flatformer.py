@@ -11,13 +11,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from hepdata.schema import PLANE
 from hept.attention.clouds import Clouds
 from hept.attention.definition import cut_into_blocks
 from hept.attention.kernels import find_backend
 from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.ranks import sort_by
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.block_attention import attend_in_blocks
-from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.projections import Kernel, multi_head
 
 
@@ -50,7 +52,7 @@ class FlatFormerAttention(nn.Module):
 
     def sort(self, coords: Tensor, clouds: Clouds) -> Tensor:
         """(N,) order by cloud, window along the axis, window across it, coordinate along the axis."""
-        plane = coords[:, :2].float()
+        plane = coords[:, PLANE].float()
         low, high = _extent(plane, clouds)
         parts = self._count_windows(clouds).to(plane.dtype)[:, None]
         scaled = (plane - low) / (high - low).clamp(min=1e-12) * parts + self.shift
@@ -79,8 +81,6 @@ def make_flatformer(frame: Frame, width: int, kernel: Kernel = "dot") -> Attenti
     return multi_head(
         frame,
         width,
-        lambda dim, layer: FlatFormerAttention(  # noqa: ARG005
-            block_size=3 * frame.block_size, layer=layer, kernel=kernel
-        ),
+        lambda dim, layer: FlatFormerAttention(block_size=3 * frame.block_size, layer=layer, kernel=kernel),
         kernel,
     )

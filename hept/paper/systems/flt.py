@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
 from hept.attention.definition import lift_periodic
-from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.performer import PerformerAttention
 from hept.paper.systems.projections import multi_head
 
@@ -85,7 +86,7 @@ def make_flt(frame: Frame, width: int) -> AttentionFactory:
     return multi_head(
         frame,
         width,
-        lambda dim, layer: FLTAttention(  # noqa: ARG005
+        lambda dim, layer: FLTAttention(
             frame.n_heads,
             dim,
             frame.coords_dim,

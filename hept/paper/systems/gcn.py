@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
-from hept.paper.systems.frame import Frame
+from hept.model.frame import Frame
 from hept.paper.systems.graph_network import GraphLayerFactory
 from hept.paper.systems.neighbors import GraphMemory
 

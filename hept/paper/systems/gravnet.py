@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
-from hept.paper.systems.frame import Frame
+from hept.model.frame import Frame
 from hept.paper.systems.graph_network import GraphLayerFactory
 from hept.paper.systems.neighbors import find_neighbors
 
@@ -38,7 +38,7 @@ class GravNetLayer(nn.Module):
         self.of_self = nn.Linear(width, width, bias=False)
         self.of_received = nn.Linear(2 * n_propagated, width)
 
-    def forward(self, x: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:  # noqa: ARG002
+    def forward(self, x: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
         """(N, width) to (N, width)."""
         position, sent = self.to_space(x), self.to_propagate(x)
         found = find_neighbors(position, clouds, self.n_neighbors)

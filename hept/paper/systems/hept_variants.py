@@ -9,8 +9,9 @@ from typing import Literal
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
-from hept.attention.definition import HEPTAttention, lift_periodic
-from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.attention.definition import AND_COORDS, HEPTAttention, lift_periodic
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.projections import encode_position
 
 
@@ -47,10 +48,10 @@ class PositionedAttention(nn.Module):
 
 def make_hept(
     frame: Frame,
-    width: int = 0,  # noqa: ARG001
+    width: int = 0,
     *,
     kernel: Literal["gaussian", "dot"] = "gaussian",
-    and_coords: Sequence[int] = (0, 1),
+    and_coords: Sequence[int] = AND_COORDS,
     n_hidden_codes: int = 0,
     tied_qk: bool = False,
 ) -> AttentionFactory:

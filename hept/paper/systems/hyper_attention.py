@@ -18,8 +18,9 @@ from hept.attention.clouds import Clouds
 from hept.attention.definition import cut_into_blocks
 from hept.attention.kernels.operands import Blocks
 from hept.attention.kernels.plain import invert
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.block_attention import NOTHING, attend_in_blocks, combine
-from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.projections import multi_head
 
 
@@ -46,14 +47,7 @@ class HyperAttention(nn.Module):
     planes: Tensor
     fractions: Tensor
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        coords: Tensor,  # noqa: ARG002
-        clouds: Clouds,
-    ) -> Tensor:
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
         """(H, N, D) twice and (H, N, V) to (H, N, V)."""
         blocks = cut_into_blocks(clouds, self.block_size)
         with torch.no_grad():
@@ -117,7 +111,7 @@ def make_hyper(frame: Frame, width: int) -> AttentionFactory:
     return multi_head(
         frame,
         width,
-        lambda dim, layer: HyperAttention(  # noqa: ARG005
+        lambda dim, layer: HyperAttention(
             frame.n_heads, dim, block_size=frame.block_size, n_samples=2 * frame.block_size
         ),
     )

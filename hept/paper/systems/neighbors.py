@@ -13,6 +13,7 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
+from hepdata.schema import PLANE
 from hept.attention.clouds import Clouds
 
 # A tree is faster in few dimensions; comparing all pairs in chunks is faster in more.
@@ -72,7 +73,7 @@ class GraphMemory:
         """The graph in (η, φ), the first two coordinates."""
         # Each forward pass makes a new `Clouds`: the same object means the same points.
         if self._clouds is not clouds or self._graph is None:
-            self._graph = find_neighbors(coords[:, :2], clouds, self.n_neighbors, periods=self.periods)
+            self._graph = find_neighbors(coords[:, PLANE], clouds, self.n_neighbors, periods=self.periods)
             self._clouds = clouds
         return self._graph
 

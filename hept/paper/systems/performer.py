@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
-from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.projections import Kernel, multi_head
 
 # Added to every feature, so that the normalisation is never zero.
@@ -39,14 +40,7 @@ class PerformerAttention(nn.Module):
 
     directions: Tensor
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        coords: Tensor,  # noqa: ARG002
-        clouds: Clouds,
-    ) -> Tensor:
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
         """(H, N, D) twice and (H, N, V) to (H, N, V)."""
         log_q = log_features(query, self.directions, self.kernel)  # (H, N, M)
         log_k = log_features(key, self.directions, self.kernel)
@@ -99,7 +93,7 @@ def make_performer(frame: Frame, width: int, kernel: Kernel = "dot") -> Attentio
     return multi_head(
         frame,
         width,
-        lambda dim, layer: PerformerAttention(  # noqa: ARG005
+        lambda dim, layer: PerformerAttention(
             frame.n_heads, dim, n_random=3 * frame.block_size // 2, kernel=kernel
         ),
         kernel,

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from hept.attention.clouds import Clouds
 from hept.attention.definition import lift_periodic
-from hept.paper.systems.frame import AttentionFactory, Frame
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.neighbors import GraphMemory
 
 

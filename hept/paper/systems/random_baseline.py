@@ -38,7 +38,7 @@ class RandomScores(nn.Module):
         self.out_dim, self.seed = out_dim, seed
         self.idle = nn.Parameter(torch.zeros(()))
 
-    def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:  # noqa: ARG002
+    def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:
         """(N, out_dim) normally distributed numbers."""
         generator = torch.Generator().manual_seed(self.seed)
         drawn = torch.randn(features.shape[0], self.out_dim, generator=generator, dtype=features.dtype)

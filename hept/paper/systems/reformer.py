@@ -17,8 +17,9 @@ from hept.attention.clouds import Clouds
 from hept.attention.definition import cut_into_blocks
 from hept.attention.kernels.operands import Blocks
 from hept.attention.kernels.plain import gather_slots, return_to_points
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.block_attention import NOTHING, combine
-from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.projections import multi_head
 
 # Logit of a point with itself; other logits are near zero, since keys are normalised.
@@ -45,14 +46,7 @@ class ReformerAttention(nn.Module):
 
     rotations: Tensor
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        coords: Tensor,  # noqa: ARG002
-        clouds: Clouds,
-    ) -> Tensor:
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
         """(H, N, D) twice and (H, N, V) to (H, N, V); `key` is not used."""
         blocks = cut_into_blocks(clouds, self.block_size)
         before = previous_block(blocks, clouds)
@@ -114,7 +108,7 @@ def make_reformer(frame: Frame, width: int) -> AttentionFactory:
     return multi_head(
         frame,
         width,
-        lambda dim, layer: ReformerAttention(  # noqa: ARG005
+        lambda dim, layer: ReformerAttention(
             frame.n_heads, dim, block_size=frame.block_size, n_tables=n_tables
         ),
         is_tied=True,

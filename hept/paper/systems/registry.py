@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from hepdata.errors import InputError
+from hept.model.frame import Frame
 from hept.model.mlp import build_mlp
-from hept.model.transformer import HEPT
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.catalog import find_system
-from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.graph_network import GraphNetwork
 from hept.paper.systems.random_baseline import RandomScores, Untrained
 
@@ -34,18 +34,18 @@ def build_model(name: str, frame: Frame) -> nn.Module:
     if name == "random":
         if frame.head == "classification":
             return RandomScores(frame.out_dim)
-        return Untrained(_build_hept(frame))
+        return Untrained(frame.build_hept())
     if name == "hept":
-        return _build_hept(frame)
+        return frame.build_hept()
     if system.family == "own":
-        return _build_hept(frame, _import_own(system.source))
+        return frame.build_hept(_import_own(system.source))
     return make(name, frame, match_width(name, frame))
 
 
 def match_width(name: str, frame: Frame) -> int:
     """The width of the system's own networks at which it has as many trainable parameters as HEPT."""
     with torch.device("meta"):
-        target = _count(_build_hept(frame))
+        target = _count(frame.build_hept())
         low, high = 1, MAX_WIDTH
         if _count(make(name, frame, low)) == _count(make(name, frame, high)):
             # The system has no free width: with HEPT's kernel it has the same parameters as HEPT.
@@ -64,19 +64,8 @@ def make(name: str, frame: Frame, width: int) -> nn.Module:
     file, function = system.source.split(":")
     build = getattr(import_module(f"hept.paper.systems.{file}"), function)
     if system.family != "graph":
-        return _build_hept(frame, build(frame, width, **system.options))
-    return GraphNetwork(
-        frame.n_features,
-        frame.out_dim,
-        build(frame),
-        width=width,
-        n_layers=frame.n_layers,
-        head=frame.head,
-        embedding_dim=frame.hidden_dim // 2,
-        n_classes=frame.n_classes,
-        class_feature=frame.class_feature,
-        dropout=frame.dropout,
-    )
+        return frame.build_hept(build(frame, width, **system.options))
+    return GraphNetwork(frame, build(frame), width)
 
 
 def _import_own(source: str) -> AttentionFactory:
@@ -110,29 +99,3 @@ def _import_own(source: str) -> AttentionFactory:
 
 def _count(model: nn.Module) -> int:
     return sum(weights.numel() for weights in model.parameters() if weights.requires_grad)
-
-
-def _build_hept(frame: Frame, attention: AttentionFactory | None = None) -> HEPT:
-    return HEPT(
-        frame.n_features,
-        frame.coords_dim,
-        frame.out_dim,
-        n_layers=frame.n_layers,
-        hidden_dim=frame.hidden_dim,
-        ff_dim=frame.ff_dim,
-        head_width=frame.head_width,
-        n_heads=frame.n_heads,
-        block_size=frame.block_size,
-        n_tables=frame.n_tables,
-        n_regions=frame.n_regions,
-        periods=frame.periods,
-        kernel=frame.kernel,
-        tied_qk=frame.tied_qk,
-        encode_place=frame.encode_place,
-        backend=frame.backend,
-        head=frame.head,
-        n_classes=frame.n_classes,
-        class_feature=frame.class_feature,
-        dropout=frame.dropout,
-        attention=attention,
-    )

@@ -16,8 +16,9 @@ from hept.attention.clouds import Clouds
 from hept.attention.definition import cut_into_blocks
 from hept.attention.kernels.operands import Blocks
 from hept.attention.kernels.plain import gather_slots, invert, return_to_points
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.block_attention import NOTHING
-from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.performer import (
     FEATURE_FLOOR,
     draw_orthogonal,
@@ -51,14 +52,7 @@ class ScatterBrainAttention(nn.Module):
     alpha: Tensor
     directions: Tensor
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        coords: Tensor,  # noqa: ARG002
-        clouds: Clouds,
-    ) -> Tensor:
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
         """(H, N, D) twice and (H, N, V) to (H, N, V)."""
         blocks = cut_into_blocks(clouds, self.block_size)
         with torch.no_grad():
@@ -123,7 +117,7 @@ def make_scatterbrain(frame: Frame, width: int) -> AttentionFactory:
     return multi_head(
         frame,
         width,
-        lambda dim, layer: ScatterBrainAttention(  # noqa: ARG005
+        lambda dim, layer: ScatterBrainAttention(
             frame.n_heads,
             dim,
             block_size=max(2, frame.block_size // 2),

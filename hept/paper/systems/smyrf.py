@@ -16,8 +16,9 @@ from hept.attention.definition import cut_into_blocks
 from hept.attention.kernels import find_backend
 from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.ranks import sort_by
+from hept.model.frame import Frame
+from hept.model.transformer import AttentionFactory
 from hept.paper.systems.block_attention import attend_in_blocks, combine
-from hept.paper.systems.frame import AttentionFactory, Frame
 from hept.paper.systems.projections import Kernel, multi_head
 
 
@@ -42,14 +43,7 @@ class SmyrfAttention(nn.Module):
 
     alpha: Tensor
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        coords: Tensor,  # noqa: ARG002
-        clouds: Clouds,
-    ) -> Tensor:
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, coords: Tensor, clouds: Clouds) -> Tensor:
         """(H, N, D) twice and (H, N, V) to (H, N, V)."""
         blocks = cut_into_blocks(clouds, self.block_size)
         with torch.no_grad():
@@ -93,7 +87,7 @@ def make_smyrf(frame: Frame, width: int, kernel: Kernel = "dot") -> AttentionFac
     return multi_head(
         frame,
         width,
-        lambda dim, layer: SmyrfAttention(  # noqa: ARG005
+        lambda dim, layer: SmyrfAttention(
             frame.n_heads, dim, block_size=frame.block_size, n_tables=frame.n_tables, kernel=kernel
         ),
         kernel,

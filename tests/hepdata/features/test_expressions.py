@@ -51,6 +51,13 @@ def test_every_function_is_that_of_numpy(name):
     np.testing.assert_allclose(compute(f"{name}(pt)"), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("dtype", "divisor"), [(np.int32, "-1"), (np.int64, "-1"), (np.int64, "x * 0 - 1")])
+def test_the_remainder_of_the_lowest_integer_does_not_end_the_process(dtype, divisor):
+    columns = {"x": np.array([np.iinfo(dtype).min, 7], dtype)}
+    found = parse_expression(f"x % ({divisor})", ["x"], "`select`").evaluate(columns)
+    assert list(found) == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -84,6 +91,13 @@ def test_every_function_is_that_of_numpy(name):
         ("eta < 1j", "found '1j'"),
         ("True and flag", "found 'True'"),
         ("eta is pt", "expected columns, numbers"),
+        ("pt % (pt % eta)", r"found 'pt % \(pt % eta\)'"),
+        ("1e999 * eta", "found '1e309'"),
+        ("-" * 1900 + "eta", "nested deeper than 50 levels"),
+        ("eta + " * 300 + "eta", "nested deeper than 50 levels"),
+        ("not " * 300 + "flag", "nested deeper than 50 levels"),
+        ("2**(+9999999999) * eta", "expected the number itself"),
+        ("((9**(+99))**(+99))**(+99) * eta", "expected the number itself"),
     ],
 )
 def test_anything_else_is_one_line(text, message):

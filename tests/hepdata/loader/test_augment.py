@@ -57,9 +57,15 @@ def compare(expected, found, left_out):
 
 
 def turn_rows(table, turn):
-    """x and y of hits, and the modules of a detector, turned about the beam."""
+    """x and y of hits and particles, and the modules of a detector, turned about the beam."""
     c, s = np.cos(2 * np.pi * turn), np.sin(2 * np.pi * turn)
-    pairs = [("x", "y"), ("cx", "cy"), *((f"rot_x{k}", f"rot_y{k}") for k in "uvw")]
+    pairs = [
+        ("x", "y"),
+        ("cx", "cy"),
+        ("vx", "vy"),
+        ("px", "py"),
+        *((f"rot_x{k}", f"rot_y{k}") for k in "uvw"),
+    ]
     for x, y in pairs:
         if x in table:
             table[x], table[y] = c * table[x] - s * table[y], s * table[x] + c * table[y]
@@ -80,7 +86,7 @@ def mirror_rows(table):
 
 def test_a_turned_cloud_is_that_of_the_turned_event(trackml_copy, edit_csv, tracks, tmp_path):
     turn = 0.3
-    for path in [*trackml_copy.glob("*-hits.csv*"), *trackml_copy.glob("detectors.csv*")]:
+    for path in [*trackml_copy.glob("*-[hp]*.csv*"), *trackml_copy.glob("detectors.csv*")]:
         edit_csv(path, lambda table: turn_rows(table, turn))
     expected = build(trackml_copy, tmp_path / "d")["train"][0]
     before = tracks["train"][0]
@@ -102,6 +108,7 @@ def test_a_reflected_cloud_is_that_of_the_reflected_event(trackml_copy, edit_csv
 @pytest.mark.parametrize("seed", range(3))
 def test_labels_and_pairs_stay_exactly(tracks, seed):
     augmentation = Augmentation(rotate=True, reflect=True, seed=seed)
+    turned = tracks.schema.symmetries.turned | tracks.schema.symmetries.reflected
     for index, before in enumerate(tracks["train"]):
         for epoch in range(3):
             cloud = augmentation.apply(before, epoch, index)
@@ -110,7 +117,7 @@ def test_labels_and_pairs_stay_exactly(tracks, seed):
             assert (cloud.phi < np.float32(np.pi)).all()
             assert_pairs_fit(cloud)
             for column in tracks.schema.columns:
-                if column.is_label and column.name != "particle_eta":
+                if column.is_label and column.name not in turned:
                     np.testing.assert_array_equal(cloud.columns[column.name], before.columns[column.name])
 
 
@@ -246,3 +253,25 @@ def test_datasets_that_do_not_say_how_a_column_changes(tracks, trackml_events, t
         few.loader(1, features=["tip"], augment=Augmentation(rotate=True))
     with pytest.raises(ValueError, match="need a probability"):
         Augmentation(drop=1.0)
+
+
+def test_a_wedge_keeps_the_points_of_a_range_of_phi(tracks):
+    before, starts = tracks["train"][0], set()
+    for epoch in range(4):
+        cloud = Augmentation(wedge=0.25, seed=1).apply(before, epoch, 0)
+        assert 0.15 < cloud.n_points / before.n_points < 0.35
+        left_out = ~np.isin(before.hit_id, cloud.hit_id)
+        # Seen from a point that was left out, the kept ones follow one another within a quarter turn.
+        turns = np.sort((cloud.phi - before.phi[left_out][0]) % (2 * np.pi))
+        gaps = np.diff(np.r_[turns, turns[0] + 2 * np.pi])
+        assert 2 * np.pi - gaps.max() < np.pi / 2
+        starts.add(float(cloud.phi[0]))
+        assert_same_pairs(cloud.positives, pair_same_particle(cloud.particle_id))
+    assert len(starts) > 1
+
+
+def test_a_wedge_needs_phi_and_a_part_of_a_turn(tracks):
+    with pytest.raises(ValueError, match=r"wedge: got 0\.0, need a part of a turn"):
+        Augmentation(wedge=0.0)
+    with pytest.raises(InputError, match=r"augment\.wedge=0\.5 without the input 'phi'"):
+        Augmentation(wedge=0.5).check(tracks.schema, ["eta"], "here")

@@ -1,10 +1,12 @@
 """Clouds of ColliderML events: joined by event, exact, without cluster shapes."""
 
+import os
 import pickle
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -201,6 +203,69 @@ def test_a_bad_event_is_the_error_of_that_event_alone(write_colliderml, change, 
         raise answers[2]
 
 
+def rewrite(part, change):
+    """Change the table of the first file of a part."""
+
+    def apply(folder):
+        path = folder / f"ttbar_pu0_{part}" / "train-00000.parquet"
+        pq.write_table(change(pq.read_table(path)), path)
+
+    return apply
+
+
+def replace_column(name, values):
+    def change(table):
+        return table.set_column(table.schema.get_field_index(name), name, pa.array(values(len(table))))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (rewrite("tracker_hits", replace_column("x", np.zeros)), "double in place of a list"),
+        (rewrite("tracks", replace_column("track_id", np.arange)), "int64 in place of a list"),
+        (
+            rewrite("tracker_hits", replace_column("volume_id", lambda n: [[1.5]] * n)),
+            "volume_id of type double; expected whole",
+        ),
+        (rewrite("tracks", replace_column("hit_ids", lambda n: [[["a"]]] * n)), "hit_ids of type list<"),
+        (
+            rewrite("tracks", replace_column("hit_ids", lambda n: [[[1, None]]] * n)),
+            "an empty value in hit_ids",
+        ),
+        (rewrite("tracker_hits", replace_column("event_id", lambda n: [None] * n)), "event_id of type null"),
+        (
+            rewrite("tracker_hits", replace_column("event_id", lambda n: [-1 - i for i in range(n)])),
+            "event_id of -",
+        ),
+        (rewrite("tracker_hits", lambda t: t.append_column("event_id", t["event_id"])), "a column twice"),
+        (lambda folder: os.mkfifo(folder / "x.parquet"), "found a pipe, a device or a folder"),
+    ],
+    ids=["flat", "numbers", "halves", "text", "empty", "nulls", "negative", "twice", "pipe"],
+)
+def test_columns_of_other_types_are_one_line(write_colliderml, tmp_path, change, message):
+    folder = write_colliderml()
+    change(folder)
+    with pytest.raises(InputError, match=message) as error:
+        hepdata.build_tracking(folder, tmp_path / "out", layers="all", pairs="none")
+    assert len(str(error.value).splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_lists_of_one_length_are_read(write_colliderml):
+    folder = write_colliderml()
+    expected = [cloud.n_points for cloud in clouds_of(open_colliderml(folder, ALL))]
+    path = folder / "ttbar_pu0_particles" / "train-00000.parquet"
+    table = pq.read_table(path)
+    for name in ("particle_id", "px", "py", "pz", "vertex_primary"):
+        kind = table.schema.field(name).type.value_type
+        column = table[name].combine_chunks().cast(pa.list_(kind, 30))
+        table = table.set_column(table.schema.get_field_index(name), name, column)
+    pq.write_table(table, path)
+    assert [cloud.n_points for cloud in clouds_of(open_colliderml(folder, ALL))] == expected
+
+
 def test_files_that_cannot_be_used(write_colliderml, tmp_path):
     folder = write_colliderml()
     doubled = folder / "again.parquet"
@@ -223,6 +288,31 @@ def test_damage_after_opening_is_the_error_of_its_events(write_colliderml):
     path.write_bytes(path.read_bytes()[:-40])
     answers = {event.event_id: clouds for event, clouds in source.read_clouds(source.list_events())}
     assert [event for event, clouds in answers.items() if isinstance(clouds, InputError)] == [3, 4, 5]
+
+
+def test_memory_is_bounded_by_row_groups_not_files(tmp_path):
+    def write(n_events, events_per_group=5, hits=10_000):
+        columns = {name: np.linspace(-300, 300, hits, dtype="f4") for name in "xyz"}
+        columns |= dict.fromkeys(("volume_id", "layer_id", "surface_id"), np.full(hits, 8, np.uint8))
+        lists = {name: pa.array([values] * n_events) for name, values in columns.items()}
+        table = pa.table({"event_id": pa.array(range(n_events), pa.uint32())} | lists)
+        path = tmp_path / f"{n_events}.parquet"
+        pq.write_table(table, path, row_group_size=events_per_group, use_dictionary=False)
+        return path
+
+    def find_peak(path):
+        source, before, peak = open_colliderml(path, ALL), pa.total_allocated_bytes(), 0
+        for event in source.event_ids:
+            colliderml.read_event(source.parts, event, with_truth=False)
+            peak = max(peak, pa.total_allocated_bytes() - before)
+        colliderml._last.__dict__.clear()
+        return peak
+
+    colliderml._last.__dict__.clear()
+    short, long = (find_peak(write(n_events)) for n_events in (10, 80))
+    # 80 events are 12 MB, of which a row group holds 0.75 MB; a few copies of it are in memory.
+    assert 0 < short < 6e6
+    assert long < 1.1 * short
 
 
 def test_a_built_dataset_trains(write_colliderml, tmp_path):

@@ -289,6 +289,19 @@ def test_bad_tables_are_one_line_and_leave_nothing(schema, tmp_path, change, mes
         ("[eta, {column: phi, ", "[ete, {column: phi, ", "coordinates, column 'ete': found no such column"),
         ("features: [eta", "features: [shower, eta", "features: found the label 'shower'"),
         ("  eta:\n", "  eta: {period: 1}\n", "two periodic coordinates first"),
+        ("coordinates: [eta, ", "coordinates: [eta, shower, ", "coordinates: found the label 'shower'"),
+        ("  eta:\n", "  eta:\n  sector: {source: id}\n", "a column with the name 'sector'"),
+        (
+            "shower: {}\ncoordinates: [eta, {column: phi, scale: 0.017453292519943295}]\n"
+            "features: [eta, {column: energy, compression: log}, sampling]\n"
+            "target: {objective: pairs, label: shower, point_id: cell}",
+            "index_in_source: {source: id}\n  shower: {}\ncoordinates: [eta, phi]\nfeatures: [eta]\n"
+            "target: {objective: pairs, label: shower}",
+            "the column 'index_in_source' twice",
+        ),
+        ("point_id: cell", "point_id: energy", "the point_id 'energy' of type float32"),
+        ("point_id: cell", "point_id: cell, selection: cell", "the selection 'cell' of type int32"),
+        ("n_classes: 3", "n_classes: 3, dtype: float32", "classes of type float32 in the column 'sampling'"),
         ("columns:", "columns: [", "expected a YAML file"),
     ],
 )
@@ -306,12 +319,29 @@ def test_periods_may_be_written_with_pi(schema, tmp_path):
     assert source.schema.column("phi").period == pytest.approx(2 * np.pi)
 
 
+def test_the_largest_event_number(schema, tmp_path):
+    file = tmp_path / "t.parquet"
+    TABLE.assign(event=2**63 - 1).to_parquet(file, index=False)
+    (cloud,) = clouds_of(open_tables([str(file)], schema))
+    assert (cloud.event_id, cloud.n_points) == (2**63 - 1, len(TABLE))
+
+
+@pytest.mark.parametrize("n_lost", [1, 2, 9])
+def test_a_text_whose_last_line_has_no_end_may_be_cut(schema, tmp_path, n_lost):
+    path = write(tmp_path, "csv")
+    path.write_bytes(path.read_bytes()[:-n_lost])
+    with pytest.raises(InputError, match=r"t.csv: found a last line without a line end .*last number too"):
+        hepdata.build_table(path, tmp_path / "d", schema=schema)
+    assert not (tmp_path / "d").exists()
+
+
 def test_files_that_are_no_tables_are_one_line(schema, tmp_path):
     for name, content, message in [
         ("a.parquet", b"PAR1 no", "a part that cannot be read"),
         ("a.root", b"root", "a part that cannot be read"),
         ("a.h5", b"no", "a part that cannot be read"),
         ("a.csv", b"event,id\n1\n", "a part that cannot be read"),
+        ("a.csv", b"", "a header without a name"),
         ("a.txt", b"", r"a file called a.txt; expected tables of points \(.parquet"),
     ]:
         (tmp_path / name).write_bytes(content)

@@ -1,5 +1,6 @@
 """Datasets made at URLs: the same bytes as in a folder, whole or absent, and never a folder named `s3:`."""
 
+import os
 import sys
 
 import fsspec
@@ -7,7 +8,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import hepdata
-from hepdata.errors import InputError, JobError
+from hepdata.errors import HeptError, InputError, JobError
 from hepdata.pipeline.build import build_dataset
 from hepdata.storage.dataset.convert import convert_dataset
 from hepdata.storage.dataset.merge import merge_datasets
@@ -100,6 +101,22 @@ def test_a_build_that_is_stopped_is_continued(workplace, tracking_source, undist
     assert 0 < summary.n_resumed < 6
     assert validate_dataset("memory://tracks") == []
     assert left_in(workplace) == []
+
+
+@pytest.mark.parametrize("what", ["a link", "a folder that others may write", "a file"])
+def test_a_temporary_folder_of_others_is_not_used(workplace, tracking_source, what):
+    # Its name can be guessed: whoever makes it first could say where our files are written.
+    place = workplace / "temporary" / f"hept-{os.getuid()}"
+    if what == "a link":
+        place.symlink_to(workplace)
+    elif what == "a file":
+        place.touch()
+    else:
+        place.mkdir()
+        place.chmod(0o777)
+    with pytest.raises(HeptError, match=f"{place.name}: found .*(somebody else|File exists)"):
+        build_dataset(tracking_source, "memory://tracks")
+    assert not fsspec.filesystem("memory").store
 
 
 def test_a_dataset_at_a_url_is_never_replaced(workplace, tracking_source, make_dataset):

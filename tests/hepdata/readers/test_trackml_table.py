@@ -80,10 +80,16 @@ def test_messages_stay_on_one_short_line(read):
     assert len(str(caught.value)) < 700
 
 
-@pytest.mark.parametrize("text", ["id,x,unread\n1,2,3\n4,5,67", "id,x,unread\n1,2,3"])
-def test_a_last_line_without_an_end_may_be_cut(read, text):
-    with pytest.raises(InputError, match=r"a last line without a line end .*: the file may be cut"):
+@pytest.mark.parametrize(
+    "text", ["id,x,unread\n1,2,3\n4,5,67", "id,x,unread\n1,2,3", "id,unread,x\n1,2,3.25\n4,5,6.2"]
+)
+def test_a_last_line_without_an_end_may_be_cut_even_if_it_has_all_its_values(read, text):
+    message = (
+        "a last line without a line end .*: the file may be cut, and its last number too; .* add a line end"
+    )
+    with pytest.raises(InputError, match=message):
         read(text)
+    assert len(read(text + "\n")["x"]) == text.count("\n")
 
 
 @pytest.mark.parametrize(("x", "is_inside"), [("-5", True), ("7.5", True), ("7.6", False), ("-1e30", False)])

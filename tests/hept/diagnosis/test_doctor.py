@@ -11,7 +11,7 @@ import torch
 
 import hept
 from hept.diagnosis import diagnosis, kernels, steps
-from hept.diagnosis.event import draw_event, write_events
+from hept.diagnosis.made_up_event import draw_event, write_events
 from hept.metrics import retrieval
 
 CPU = torch.device("cpu")

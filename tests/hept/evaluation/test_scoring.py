@@ -7,7 +7,14 @@ import pytest
 import hepdata
 import hept
 from hepdata.errors import InputError
+from hept.evaluation.truth import list_truth
+from hept.metrics.missing_pt import resolution
+from hept.metrics.resolution import Residuals
+from hept.metrics.tracks import match_labels
+from hept.model.dataset_checks import find_target
 from hept.settings.config import load_config
+from hept.tracks.helix import HitError
+from hept.tracks.table import fit_tracks
 from hept.training.trainer import fit
 
 
@@ -45,11 +52,49 @@ def test_truth_scores_one_in_whole_events_and_in_sectors(raw, tmp_path, n_sector
     assert found["fake_rate"] == found["duplicate_rate"] == 0
     assert (scored.n_events, scored.n_without_tracks, scored.n_unknown_hits) == (8, 0, 0)
     assert (tmp_path / "t.png").stat().st_size > 0
-    assert set(scored.bins()) == {"pt", "eta", "density"}
+    assert set(scored.bins()) == {"pt", "eta", "density", "origin"}
     json.dumps(scored.to_json())
 
 
-def test_missing_events_and_unknown_hits_are_counted(raw, tmp_path):
+def test_targets_by_radius_of_origin_are_those_of_the_raw_files(raw, tmp_path):
+    dataset = hepdata.build_tracking(raw, tmp_path / "data", pairs="none")
+    write_truth(dataset, "train", tmp_path / "truth.csv")
+    radius = []
+    for index in range(len(dataset["train"])):
+        cloud = dataset["train"][index]
+        particles = pd.read_csv(raw / f"event{cloud.event_id:09d}-particles.csv", index_col="particle_id")
+        known = particles.loc[np.unique(cloud.particle_id[cloud.is_reconstructable])]
+        radius.append(np.hypot(known.vx, known.vy)[np.hypot(known.px, known.py) > 0.9])
+    radius = np.concatenate(radius)
+    scored = hept.score_tracks(tmp_path / "truth.csv", dataset, "train")
+    edges, rates = scored.bins()["origin"]
+    np.testing.assert_array_equal(rates["efficiency"].n_all, np.histogram(radius, edges)[0])
+    for primary, expected in ((True, radius < 2), (False, radius >= 2)):
+        found = hept.score_tracks(tmp_path / "truth.csv", dataset, "train", primary=primary)
+        assert found.score.summary()["n_targets"] == expected.sum()
+        assert expected.any()
+
+
+def test_true_tracks_have_the_helices_of_their_particles(raw, tmp_path):
+    """Charge, curvature and the point nearest to the beam, in the same signs as the fit's."""
+    dataset = hepdata.build_tracking(raw, tmp_path / "data", pairs="none")
+    target, parts = find_target(dataset), []
+    for index in range(len(dataset["train"])):
+        columns = dataset["train"][index].columns
+        label = np.unique(columns["particle_id"], return_inverse=True)[1] - 1
+        match = match_labels(label, list_truth(columns, target))
+        fits = fit_tracks(label, columns, HitError(0.03, 0.1))
+        is_track = fits["n_hits"] >= 3
+        parts.append(Residuals.compare({name: v[is_track] for name, v in fits.items()}, match))
+    residuals = Residuals.join(parts)
+    assert len(residuals.pt) > 30
+    limits = {"qpt": 0.1, "eta": 0.02, "phi": 0.02, "d0": 0.5, "z0": 1.0}
+    for name, limit in limits.items():
+        assert np.median(np.abs(residuals.residual[name])) < limit, name
+        assert 0.2 < resolution(residuals.pull[name]) < 3, name
+
+
+def test_missing_events_and_unknown_hits_are_counted(raw, tracking_dataset, tmp_path):
     dataset = hepdata.build_tracking(raw, tmp_path / "data", pairs="none")
     write_truth(dataset, "train", tmp_path / "truth.csv")
     rows = pd.read_csv(tmp_path / "truth.csv")
@@ -62,7 +107,7 @@ def test_missing_events_and_unknown_hits_are_counted(raw, tmp_path):
     with pytest.raises(InputError, match=r"expected events of the split 'valid'.*remedy|such as event"):
         hept.score_tracks(tmp_path / "truth.csv", dataset, "valid")
     with pytest.raises(InputError, match=r"primary.*does not store what it needs"):
-        hept.score_tracks(tmp_path / "truth.csv", dataset, "train", primary=True)
+        hept.score_tracks(tmp_path / "truth.csv", tracking_dataset, "train", primary=True)
 
 
 def test_raw_events_and_their_dataset_give_the_same_tracks(raw, run, tmp_path):

@@ -13,6 +13,7 @@ import torch
 
 from hepdata.errors import InputError
 from hept import load_model, package_model
+from hept.evaluation.tuning import load_clustering
 from hept.model.weights import ModelCard, read_card, save_weights
 
 ROOT = Path(__file__).parents[3]
@@ -80,7 +81,8 @@ def run_python(command, endpoint, tmp_path):
 
 
 def test_a_folder_has_what_a_hub_expects(package):
-    assert package.files == ("README.md", "config.json", "inference.py", "model.onnx", "model.safetensors")
+    names = ("README.md", "clustering.json", "config.json", "inference.py", "model.onnx", "model.safetensors")
+    assert package.files == names
     config = json.loads((package.out / "config.json").read_text())
     assert (config["library_name"], config["model_type"], config["output"]) == ("hept", "hept", "embedding")
     card = (package.out / "README.md").read_text()
@@ -94,6 +96,7 @@ def test_a_folder_has_what_a_hub_expects(package):
 
 def test_a_folder_loads_like_its_run(package, run_of):
     found, expected = load_model(package.out), load_model(run_of())
+    assert load_clustering(Path(found.source)) == load_clustering(Path(expected.source)) is not None
     assert (found.features, found.coords, found.task) == (expected.features, expected.coords, expected.task)
     for name, weights in expected.network.state_dict().items():
         assert torch.equal(found.network.state_dict()[name], weights), name

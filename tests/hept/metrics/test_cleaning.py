@@ -216,6 +216,16 @@ def test_a_map_of_scores_is_found_again():
     assert calibrate_curve(UNCHANGED(logits, pt), fraction).error > 0.1
 
 
+def test_calibrated_weights_keep_the_momentum_of_the_leading_collision():
+    # Many soft particles, and logits that mean something else for soft and hard ones: no map fits both.
+    rng = np.random.default_rng(4)
+    pt = rng.exponential(1.0, 20_000) ** 2 + 0.1
+    logits = rng.normal(0, 2, 20_000)
+    fraction = rng.random(20_000) < UNCHANGED(np.where(pt > 2, 2 * logits + 2, 0.3 * logits - 2))
+    weight = fit_score_map(logits, fraction, pt)(logits, pt)
+    assert np.sum(weight * pt) == pytest.approx(np.sum(fraction * pt), rel=1e-3)
+
+
 def test_few_points_leave_scores_as_they_are():
     assert fit_score_map(np.zeros(0), np.zeros(0)) == UNCHANGED
     found = fit_score_map(np.array([3.0, -2.0]), np.array([1.0, 0.0]), np.array([2.0, 2.0]))

@@ -9,7 +9,7 @@ from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
 from hept.report import write_report
 from hept.report.definitions import explain
-from hept.report.page import Page
+from hept.report.html_page import Page
 from hept.settings.config import load_config
 from hept.training.trainer import fit
 

@@ -135,7 +135,7 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("seed: 2024-99-99", "month must be in 1..12"),
         ("seed: !!bool x", "x"),
         ("seed: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
-        ("x" * 1_000_001, "1,000,001 characters"),
+        ("x" * 1_000_001, "more than 1,000,000 characters"),
     ],
     ids=range(10),
 )

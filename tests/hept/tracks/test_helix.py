@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hepdata.simulate.helix import launch
-from hept.tracks.helix import HitError, fit_helices, measure_distances
+from hept.tracks.helix import HitError, find_perigee, fit_helices, measure_distances
 
 RNG = np.random.default_rng(0)
 
@@ -73,3 +73,23 @@ def test_unusable_errors_are_named():
         HitError(-1)
     with pytest.raises(ValueError, match="both 0"):
         HitError(0.0, 0.0)
+
+
+def test_the_helix_of_a_particle_from_elsewhere_is_that_at_the_beam():
+    """From a point further along each helix, with the momentum there."""
+    n = 200
+    _, _, true, charge = make_tracks(n)
+    start = np.stack([true["d0"] * np.sin(true["phi"]), -true["d0"] * np.cos(true["phi"]), true["z0"]], 1)
+    pt, slope = true["pt"], np.sinh(true["eta"])
+    momentum = pt[:, None] * np.stack([np.cos(true["phi"]), np.sin(true["phi"]), slope], 1)
+    later = launch(start, momentum, charge, 2.0).walk(np.full(n, 250.0))
+    phi, d0, z0 = find_perigee(later.position, *later.momentum()[:, :2].T, slope, charge)
+    np.testing.assert_allclose(np.angle(np.exp(1j * (phi - true["phi"]))), 0, atol=1e-9)
+    np.testing.assert_allclose(d0, true["d0"], atol=1e-7)
+    np.testing.assert_allclose(z0, true["z0"], atol=1e-7)
+
+
+def test_the_path_of_a_neutral_particle_is_straight():
+    position = np.array([[3.0, 4.0, 10.0]])
+    phi, d0, z0 = find_perigee(position, np.ones(1), np.zeros(1), np.array([2.0]), np.zeros(1))
+    assert (phi[0], d0[0], z0[0]) == (0, -4, 4)

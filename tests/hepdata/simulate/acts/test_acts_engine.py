@@ -12,7 +12,7 @@ from hepdata.errors import InputError
 from hepdata.readers.trackml import read_event
 from hepdata.readers.trackml_detector import read_detector
 from hepdata.readers.trackml_files import RawFile, find_events
-from hepdata.simulate.acts.event import MIN_HITS, NOISE_PIXELS, NOISE_STRIPS
+from hepdata.simulate.acts.simulation import MIN_HITS, NOISE_PIXELS, NOISE_STRIPS
 
 N_EVENTS = 3
 

@@ -27,6 +27,14 @@ def assert_same_clouds(first, second):
                     np.testing.assert_array_equal(left.idx, right.idx)
 
 
+def read_arrays(folder, pairs):
+    cloud = open_dataset(folder)["train"].read(2, pairs=pairs)
+    lists = {"pos": cloud.positives, "neg": cloud.negatives} if pairs else {}
+    return cloud.columns | {
+        f"{name}{i}": part for name, own in lists.items() for i, part in enumerate((own.ptr, own.idx))
+    }
+
+
 @pytest.mark.parametrize("task", ["tracking", "pileup"])
 @pytest.mark.parametrize("compression", ["gzip", "none"])
 def test_there_and_back_gives_the_same_bytes(tmp_path, make_dataset, task, compression):
@@ -89,3 +97,29 @@ def test_converting_to_the_same_format_is_refused(tmp_path, make_dataset):
     with pytest.raises(InputError, match="found a dataset in parquet already"):
         convert_dataset(tmp_path / "a", tmp_path / "b", "parquet")
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("pairs", [True, False])
+def test_local_arrays_read_at_their_position_are_those_of_h5py(tmp_path, make_dataset, monkeypatch, pairs):
+    make_dataset(tmp_path / "a", file_format="hdf5")
+    direct = read_arrays(tmp_path / "a", pairs)
+    # Without preadv, as on Windows, h5py reads everything.
+    monkeypatch.delattr("os.preadv")
+    by_h5py = read_arrays(tmp_path / "a", pairs)
+    assert direct.keys() == by_h5py.keys()
+    for name, values in direct.items():
+        assert values.dtype == by_h5py[name].dtype
+        np.testing.assert_array_equal(values, by_h5py[name])
+    monkeypatch.setattr("os.preadv", lambda *_: pytest.fail("read around h5py"), raising=False)
+    with pytest.raises(pytest.fail.Exception, match="around h5py"):
+        open_dataset(tmp_path / "a")["train"].read(0)
+
+
+def test_a_file_cut_while_it_is_open_is_named(tmp_path, make_dataset):
+    make_dataset(tmp_path / "a", file_format="hdf5")
+    split = open_dataset(tmp_path / "a")["train"]
+    first = split[0]
+    with (tmp_path / "a" / "train.h5").open("r+b") as file:
+        file.truncate(len(first.eta))
+    with pytest.raises(InputError, match=r"train\.h5: found damaged bytes in event"):
+        split[0]

@@ -3,13 +3,13 @@ import pytest
 import torch
 
 from hepdata.loader.dataset import open_dataset
+from hept.devices.peak_memory import available_gigabytes, peak_gigabytes
 from hept.paper.comparison import scaling
-from hept.paper.comparison.cost import measure_cost, median_seconds
 from hept.paper.comparison.latency import measure_latency
-from hept.paper.comparison.memory import available_gigabytes, peak_gigabytes
 from hept.paper.comparison.scaling import ScalingLimits, draw_cloud, list_sizes, may_go_on, measure_size
+from hept.paper.comparison.step_cost import measure_cost, median_seconds
 from hept.paper.comparison.store import ResultStore
-from hept.runs.data import open_training_data
+from hept.runs.training_data import open_training_data
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 
 from hepdata.schema import TRACKING
 from hept.paper.comparison.claims import check_claims, tabulate_claims
-from hept.paper.comparison.plan import PAPER_MODELS, TABLES, Budget
+from hept.paper.comparison.comparison import ComparisonSettings, Findings
+from hept.paper.comparison.paper_tables import ResultTable, make_tables
 from hept.paper.comparison.published import (
     accuracy_of,
     find_comparable,
@@ -16,8 +17,7 @@ from hept.paper.comparison.published import (
     time_of,
 )
 from hept.paper.comparison.report import draw_accuracy, draw_scaling, format_cell, to_markdown, write_report
-from hept.paper.comparison.run import ComparisonSettings, Findings
-from hept.paper.comparison.tables import ResultTable, make_tables
+from hept.paper.comparison.trainings import PAPER_MODELS, TABLES, Budget
 
 
 def cost(test_ms, **more):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from hept.attention.clouds import Clouds
-from hept.paper.systems.frame import Frame
+from hept.model.frame import Frame
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hepdata.errors import InputError
-from hept.paper.systems.frame import Frame
+from hept.model.frame import Frame
 from hept.paper.systems.registry import build_model
 
 MODULE = """

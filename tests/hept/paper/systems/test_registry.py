@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from hepdata.errors import InputError
+from hept.model.frame import Frame
 from hept.paper.systems.catalog import CATALOG, NAMES, find_system
-from hept.paper.systems.frame import Frame
 from hept.paper.systems.registry import build_model, match_width
 
 SYSTEMS = [name for name in NAMES if name != "mlp"]

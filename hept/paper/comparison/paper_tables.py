@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hept.paper.comparison.plan import ABLATIONS
+from hept.paper.comparison.comparison import Findings
 from hept.paper.comparison.published import (
     ABLATION,
     SENSITIVITY,
@@ -15,7 +15,7 @@ from hept.paper.comparison.published import (
     memory_of,
     time_of,
 )
-from hept.paper.comparison.run import Findings
+from hept.paper.comparison.trainings import ABLATIONS
 from hept.paper.systems.catalog import find_system
 
 Cell = str | float | int | None

@@ -1,7 +1,7 @@
 import pytest
 
 from hepdata.errors import InputError
-from hept.paper.comparison.plan import (
+from hept.paper.comparison.trainings import (
     ABLATIONS,
     PAPER_MODELS,
     TABLES,

@@ -2,7 +2,7 @@ import numpy as np
 from matplotlib.image import imread
 
 from hepdata.pictures.canvas import new_figure, save_figure, share_view
-from hepdata.pictures.event import draw_groups, draw_pileup, group_colors, name_by_majority
+from hepdata.pictures.panels import draw_groups, draw_pileup, group_colors, name_by_majority
 
 
 def test_a_group_keeps_its_color_in_other_company():

@@ -1,6 +1,6 @@
 """A made-up event of any size: particles with ten hits each, in an order in which neighbours are close.
 
-Made in milliseconds, so that the time of a diagnosis goes into what it looks at.
+Making it takes milliseconds, so that a diagnosis spends its time on the checks.
 
 Axes: N points, F features, D coordinates.
 """
@@ -133,7 +133,7 @@ def _list_pairs(particle: NDArray[np.int64]) -> tuple[PairList, PairList]:
     counts = np.bincount(particle)
     first = np.cumsum(counts) - counts
     lists = []
-    # Partners by their position among the hits of the particle, or along the axis of points.
+    # Partners by position, among the hits of the particle or along the axis of points.
     within = np.arange(int(counts.max()))
     same = first[particle][:, None] + within
     is_there = within < counts[particle][:, None]

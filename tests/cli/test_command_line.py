@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hept_cli.tables import format_bytes, format_value
+from hept_cli.printing import format_bytes, format_value
 
 HEAD = """
     import sys, types, click
-    from hept_cli.frame import LazyGroup, json_option, run, write_json
+    from hept_cli.command_line import LazyGroup, json_option, run, write_json
     from hepdata.errors import InputError, JobError
 
     module = types.ModuleType("made_up"); sys.modules["made_up"] = module

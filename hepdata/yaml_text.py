@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import yaml
 
 MAX_CHARACTERS = 1_000_000
 # Far above real settings: a few dozen values in three levels.
 MAX_VALUES = 10_000
 MAX_DEPTH = 20
+
+
+def read_yaml(path: Path) -> object:
+    """The values in a YAML file.
+
+    Raises:
+        OSError: It is missing or cannot be read.
+        ValueError: Not a file, not text, not YAML, or too large or too deep.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError("a pipe, a device or a folder")
+    with path.open(encoding="utf-8") as file:
+        return parse_yaml(file.read(MAX_CHARACTERS + 1))
 
 
 def parse_yaml(text: str) -> object:
@@ -17,7 +32,7 @@ def parse_yaml(text: str) -> object:
         ValueError: Not YAML, or too large or too deep, with aliases expanded.
     """
     if len(text) > MAX_CHARACTERS:
-        raise ValueError(f"{len(text):,} characters, more than {MAX_CHARACTERS:,}")
+        raise ValueError(f"more than {MAX_CHARACTERS:,} characters")
     try:
         content: object = yaml.safe_load(text)
     except RecursionError:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hepdata.errors import JobError
-from hept.devices.memory import memory_errors
+from hept.devices.out_of_memory import memory_errors
 from hept.evaluation.evaluator import evaluate
 from hept.training.trainer import fit
 

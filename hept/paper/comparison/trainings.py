@@ -33,7 +33,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Trial:
+class PlannedTraining:
     """One training: a key for its folder, and its settings."""
 
     key: str
@@ -104,7 +104,7 @@ def choose_tables(text: str) -> tuple[str, ...]:
     return tuple(name for name in TABLES if name in chosen)
 
 
-def plan_trial(base: TrainConfig, key: str, budget: Budget, **model: str | int) -> Trial:
+def plan_trial(base: TrainConfig, key: str, budget: Budget, **model: str | int) -> PlannedTraining:
     """A training with the settings of `base`, changed by the given settings of the model and the budget."""
     settings = base.model_dump()
     settings["model"] |= model
@@ -112,15 +112,15 @@ def plan_trial(base: TrainConfig, key: str, budget: Budget, **model: str | int) 
         settings["epochs"] = budget.epochs
     if budget.minutes is not None:
         settings["max_minutes"] = budget.minutes
-    return Trial(key, TrainConfig.model_validate(settings))
+    return PlannedTraining(key, TrainConfig.model_validate(settings))
 
 
-def plan_accuracy(base: TrainConfig, budget: Budget, models: Sequence[str]) -> list[Trial]:
+def plan_accuracy(base: TrainConfig, budget: Budget, models: Sequence[str]) -> list[PlannedTraining]:
     """One training for every model."""
     return [plan_trial(base, name, budget, kind=name) for name in models]
 
 
-def plan_sensitivity(base: TrainConfig, budget: Budget) -> dict[tuple[int, int], Trial]:
+def plan_sensitivity(base: TrainConfig, budget: Budget) -> dict[tuple[int, int], PlannedTraining]:
     """HEPT with 1, 3 and 5 tables, and block sizes of 0.5, 1 and 1.5 times the preset's."""
     grid = {}
     for n_tables in GRID_TABLES:

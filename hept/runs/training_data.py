@@ -13,7 +13,7 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset, DatasetLike, open_dataset
 from hepdata.loader.stream import Loader
 from hepdata.schema import ModelInput, Target
-from hept.metrics.figures import make_figures
+from hept.metrics.figures_of_merit import make_figures
 from hept.model.dataset_checks import (
     Inputs,
     check_fit,

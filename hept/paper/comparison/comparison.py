@@ -17,12 +17,19 @@ from hept.devices.choice import choose_device
 from hept.model.dataset_checks import check_split
 from hept.objectives.objective import Objective, make_objective
 from hept.paper.comparison.accuracy import Interrupted, score_trial
-from hept.paper.comparison.cost import measure_cost
 from hept.paper.comparison.latency import measure_latency
-from hept.paper.comparison.plan import ABLATIONS, Budget, Trial, plan_accuracy, plan_sensitivity, plan_trial
 from hept.paper.comparison.scaling import SCALING_MODELS, ScalingLimits, list_sizes, may_go_on, measure_size
+from hept.paper.comparison.step_cost import measure_cost
 from hept.paper.comparison.store import Result, ResultStore
-from hept.runs.data import TrainingData, open_training_data
+from hept.paper.comparison.trainings import (
+    ABLATIONS,
+    Budget,
+    PlannedTraining,
+    plan_accuracy,
+    plan_sensitivity,
+    plan_trial,
+)
+from hept.runs.training_data import TrainingData, open_training_data
 from hept.settings.fields import LossConfig, TrainConfig
 
 
@@ -177,13 +184,13 @@ class _Comparison:
             for sizes, trial in plan_sensitivity(self.base, self.settings.budget).items():
                 self.findings.grid[sizes] = (self._score(trial), self._cost(trial))
 
-    def _score_all(self, plan: dict[str, Trial]) -> None:
+    def _score_all(self, plan: dict[str, PlannedTraining]) -> None:
         for name, trial in plan.items():
             found = self.findings.accuracy.get(name) or self._score(trial)
             if found is not None:
                 self.findings.accuracy[name] = found
 
-    def _score(self, trial: Trial) -> Result | None:
+    def _score(self, trial: PlannedTraining) -> Result | None:
         fingerprint = trial.fingerprint(self.dataset.fingerprint)
         found = self.store.get("accuracy", trial.key, fingerprint)
         if found is not None:
@@ -201,7 +208,7 @@ class _Comparison:
         self.announce(f"{trial.key}: {self.findings.metric} {100 * found[self.findings.metric]:.2f} %")
         return found
 
-    def _cost(self, trial: Trial) -> Result:
+    def _cost(self, trial: PlannedTraining) -> Result:
         fingerprint = trial.fingerprint(f"{self.dataset.fingerprint} {self._machine()}")
         found = self.store.get("cost", trial.key, fingerprint)
         if found is None:

@@ -9,9 +9,9 @@ from hepdata.loader.dataset import open_dataset
 from hepdata.progress import Silent
 from hept.paper.comparison import accuracy
 from hept.paper.comparison.accuracy import Interrupted
-from hept.paper.comparison.plan import TABLES, Budget
-from hept.paper.comparison.run import ComparisonSettings, run_comparison
+from hept.paper.comparison.comparison import ComparisonSettings, run_comparison
 from hept.paper.comparison.scaling import ScalingLimits
+from hept.paper.comparison.trainings import TABLES, Budget
 from hept_cli.train_compare import command
 
 SMALL = ["n_layers=1", "hidden_dim=8", "n_heads=2", "block_size=20", "n_regions=9", "n_neighbors=8"]
@@ -29,10 +29,10 @@ def compare(dataset, config, out, models=("random", "hept", "gcn"), tables=("acc
 
 
 def test_every_table_is_filled(pileup_dataset, small_config, tmp_path, monkeypatch):
-    monkeypatch.setattr("hept.paper.comparison.run.SCALING_MODELS", ("performer",))
-    monkeypatch.setattr("hept.paper.comparison.run.list_sizes", lambda max_points: [64, 128])
-    monkeypatch.setattr("hept.paper.comparison.run.ABLATIONS", ("or-only", "hept"))
-    monkeypatch.setattr("hept.paper.comparison.plan.GRID_TABLES", (1,))
+    monkeypatch.setattr("hept.paper.comparison.comparison.SCALING_MODELS", ("performer",))
+    monkeypatch.setattr("hept.paper.comparison.comparison.list_sizes", lambda max_points: [64, 128])
+    monkeypatch.setattr("hept.paper.comparison.comparison.ABLATIONS", ("or-only", "hept"))
+    monkeypatch.setattr("hept.paper.comparison.trainings.GRID_TABLES", (1,))
     config = small_config("pileup-demo", "model.n_neighbors=8")
     found, _ = compare(pileup_dataset, config, tmp_path, ("random", "gcn"), TABLES)
     assert set(found.accuracy) == {"random", "gcn", "hept", "or-only"}

@@ -18,7 +18,7 @@ from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.calibration import calibrate_curve
 from hept.metrics.classification import classify
 from hept.metrics.cleaning import Cleaning
-from hept.report.page import Page
+from hept.report.html_page import Page
 
 _PT_EDGES = (0.0, 0.5, 0.9, 1.5, 2.5, 5.0, np.inf)
 _ETA_EDGES = (0.0, 1.5, 2.5, 5.0)

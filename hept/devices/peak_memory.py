@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
+import psutil
 import torch
 
-STATM = Path("/proc/self/statm")
 SECONDS_BETWEEN_LOOKS = 0.001
 
 
 def peak_gigabytes(work: Callable[[], object], device: torch.device) -> float:
-    """Run `work` and return its peak memory; NaN if it cannot be measured (neither Linux nor CUDA)."""
+    """Run `work` and return its peak memory."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         work()
         return float(torch.cuda.max_memory_allocated(device) - before) / 1e9
-    if not STATM.exists():
-        work()
-        return float("nan")
     done = threading.Event()
     _give_back()
     before = _resident()
@@ -48,15 +43,8 @@ def peak_gigabytes(work: Callable[[], object], device: torch.device) -> float:
 
 
 def available_gigabytes() -> float:
-    """Available memory of the system; infinite if unknown."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return float("inf")
-    for line in lines:
-        if line.startswith("MemAvailable:"):
-            return float(line.split()[1]) * 1024 / 1e9
-    return float("inf")
+    """Available memory of the system."""
+    return float(psutil.virtual_memory().available) / 1e9
 
 
 def _give_back() -> None:
@@ -68,4 +56,4 @@ def _give_back() -> None:
 
 
 def _resident() -> int:
-    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(psutil.Process().memory_info().rss)

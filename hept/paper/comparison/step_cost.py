@@ -13,18 +13,19 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from hepdata.loader.batch import Batch
+from hepdata.schema import PLANE
 from hept.attention.clouds import Clouds
 from hept.devices.choice import Precision
 from hept.devices.clock import time_in_turns
+from hept.devices.peak_memory import peak_gigabytes
 from hept.devices.precision import mixed_precision
 from hept.model.build import build_network, find_periods
 from hept.model.network import Network, count_parameters
 from hept.objectives.objective import Objective, make_objective
-from hept.paper.comparison.memory import peak_gigabytes
 from hept.paper.comparison.store import Result
 from hept.paper.systems.catalog import find_system
 from hept.paper.systems.neighbors import find_neighbors
-from hept.runs.data import TrainingData
+from hept.runs.training_data import TrainingData
 from hept.settings.fields import TrainConfig
 
 
@@ -92,11 +93,11 @@ def inference(network: nn.Module, batch: Batch, precision: Precision) -> Callabl
 
 def graph_building(config: TrainConfig, data: TrainingData, batch: Batch) -> Callable[[], object]:
     """The search of nearest neighbours in (η, φ) that the system needs before it runs."""
-    periods = find_periods(data.coords[:2])
+    periods = find_periods(data.coords[PLANE])
 
     def run() -> object:
         clouds = Clouds.from_offsets(batch.offsets, len(batch.features))
-        return find_neighbors(batch.coords[:, :2], clouds, config.model.n_neighbors, periods=periods)
+        return find_neighbors(batch.coords[:, PLANE], clouds, config.model.n_neighbors, periods=periods)
 
     return run
 

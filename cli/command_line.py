@@ -248,19 +248,26 @@ def precision_option(function: _Function) -> _Function:
     )(function)
 
 
+def model_options(function: _Function) -> _Function:
+    """Add `--device`, `--precision`, `--threads` and `--json`."""
+    return device_option(precision_option(threads_option(json_option(function))))
+
+
 def write_json(path: Path | None, content: object) -> None:
     """Write `content` as JSON if `--json` was given."""
     if path is None:
         return
-    try:
-        path.write_text(json.dumps(content, indent=2, default=_plain) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            path,
-            found=f"a file that cannot be written ({error.strerror})",
-            expected="a writable file for --json",
-            remedy="choose another path",
-        ) from error
+    # Imported here, since only `--json` needs it.
+    from hepdata.storage.atomic import disk_errors, write_atomically
+
+    text = json.dumps(content, indent=2, default=_plain) + "\n"
+    if path.exists() and not path.is_file():
+        # Such as /dev/stdout, which cannot be replaced.
+        with disk_errors(path):
+            path.write_text(text, encoding="utf-8")
+        return
+    with write_atomically(path, sync_name=False) as file:
+        file.write(text.encode())
 
 
 def _plain(value: Any) -> object:
