@@ -45,7 +45,8 @@ def command(out: Path, json_path: Path | None, **arguments: Any) -> None:
     challenge. Files of the same names in OUT are replaced; OUT may hold no other events.
 
     The engine "toy" needs nothing: charged particles in 2 T through four barrel layers and seven discs on
-    each side, with multiple scattering, decays in flight, inefficiency and 15 % noise. The engine "acts"
+    each side, with multiple scattering, jets, decays in flight, merged clusters, inefficiency and 15 %
+    noise. The engine "acts"
     simulates the whole TrackML detector (pip install 'hept[acts]'): top pairs with pileup by Pythia,
     transport through the material by ACTS Fatras, hadronic interactions, merged clusters, noise.
 

@@ -29,10 +29,10 @@ class HeptError(Exception):
 
     def __init__(self, where: object, *, found: str, expected: str, remedy: str) -> None:
         # Names and values in messages may come from untrusted files.
-        self.where = printable(str(where))
-        self.found = printable(found)
-        self.expected = printable(expected)
-        self.remedy = printable(remedy)
+        self.where = _one_line(str(where))
+        self.found = _one_line(found)
+        self.expected = _one_line(expected)
+        self.remedy = _one_line(remedy)
         super().__init__(f"{self.where}: found {self.found}; expected {self.expected}; {self.remedy}")
 
     def reworded(self, change: Callable[[str], str]) -> HeptError:
@@ -63,6 +63,10 @@ class JobError(HeptError):
     """A job that failed after it started: no space left, diverged training, bad validation (exit code 1)."""
 
     exit_code = 1
+
+
+def _one_line(text: str) -> str:
+    return printable(text).replace("\n", "\\n")
 
 
 def _rebuild(kind: type[HeptError], where: str, found: str, expected: str, remedy: str) -> HeptError:

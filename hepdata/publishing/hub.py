@@ -17,7 +17,9 @@ from hepdata.progress import Progress
 from hepdata.publishing.about import HUB
 
 # A `Path` turns `hf://` into `hf:/`.
-_ADDRESS = re.compile(r"hf:/{1,2}([\w.-]+/[\w.-]+)/?")
+# Names begin and end with a letter or digit, and have no two dots or dashes in a row.
+_NAME = r"\w+(?:[.-]\w+)*"
+_ADDRESS = re.compile(rf"hf:/{{1,2}}({_NAME}/{_NAME})(?<!\.git)/?", re.ASCII)
 # Written by the hub itself.
 _HUBS_OWN = ".gitattributes"
 

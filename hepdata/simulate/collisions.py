@@ -1,4 +1,4 @@
-"""Charged particles of one bunch crossing: many vertices along the beam, and decays in flight.
+"""Charged particles of one bunch crossing: many vertices along the beam, jets, and decays in flight.
 
 In: how many particles, and a random generator. Out: `Particles`. Lengths in mm, momenta in GeV.
 Axes: V vertices, K particles.
@@ -16,11 +16,13 @@ from .detector import FloatArray, IntArray
 
 BEAM_WIDTH, BEAM_LENGTH = 0.015, 50.0  # standard deviations of the luminous region
 MIN_PT = 0.1  # as in the challenge: softer particles are left out
-# Spectrum of pt: survival (1 + (pt − MIN_PT)/scale)^−power, with this share above `SCORED_PT` (a little more
-# than a seventh, since the products of decays are softer)
-SPECTRUM_POWER, HIGH_PT_SHARE = 3.5, 0.155
+# Spectrum of pt: survival (1 + (pt − MIN_PT)/scale)^−power, with this share above `SCORED_PT` (more than
+# a seventh, since the products of decays are softer)
+SPECTRUM_POWER, HIGH_PT_SHARE = 3.5, 0.164
 FLAT_ETA, ETA_EDGE = 3.8, 0.15  # density in η: flat, with soft edges
-DECAY_SHARE = 0.1  # of the particles made at a vertex
+# Each vertex has two jets, opposite in φ, with this share of its particles; width in η and φ.
+JET_SHARE, JET_WIDTH = 0.6, 0.12
+DECAY_SHARE = 0.15  # of the particles made at a vertex
 
 # mass, cτ (mm) and the masses of the two charged products: K0S and Λ
 _DECAYS = ((0.4976, 26.84, 0.1396, 0.1396), (1.1157, 78.9, 0.9383, 0.1396))
@@ -62,7 +64,7 @@ def collide(n_particles: int, rng: np.random.Generator) -> Particles:
     number = np.arange(len(vertex)) - np.repeat(np.cumsum(multiplicity) - multiplicity, multiplicity)
     # Vertices are numbered from 2: then every particle_id exceeds the exact integers of a float64.
     barcode = ((vertex.astype(np.int64) + 2) << 52) | ((number.astype(np.int64) + 1) << 24)
-    momentum = _draw_momenta(len(vertex), rng)
+    momentum = _draw_momenta(vertex, rng)
     decays = rng.random(len(vertex)) < DECAY_SHARE
     stable = Particles(
         barcode[~decays],
@@ -74,11 +76,18 @@ def collide(n_particles: int, rng: np.random.Generator) -> Particles:
     return _join_sorted(stable, products)
 
 
-def _draw_momenta(n: int, rng: np.random.Generator) -> FloatArray:
+def _draw_momenta(vertex: IntArray, rng: np.random.Generator) -> FloatArray:
+    n, n_vertices = len(vertex), int(vertex[-1]) + 1
     scale = (SCORED_PT - MIN_PT) / (HIGH_PT_SHARE ** (-1 / SPECTRUM_POWER) - 1)
     pt = MIN_PT + scale * ((1 - rng.random(n)) ** (-1 / SPECTRUM_POWER) - 1)
     phi = rng.uniform(-np.pi, np.pi, n)
     eta = rng.uniform(-FLAT_ETA, FLAT_ETA, n) + rng.normal(0, ETA_EDGE, n)
+    jet_phi = rng.uniform(-np.pi, np.pi, n_vertices)
+    jet_eta = rng.uniform(-FLAT_ETA, FLAT_ETA, (n_vertices, 2))
+    side, is_in_jet = rng.integers(0, 2, n), rng.random(n) < JET_SHARE
+    around = rng.normal(0, JET_WIDTH, (2, n))
+    phi = np.where(is_in_jet, jet_phi[vertex] + np.pi * side + around[0], phi)
+    eta = np.where(is_in_jet, jet_eta[vertex, side] + around[1], eta)
     return np.stack([pt * np.cos(phi), pt * np.sin(phi), pt * np.sinh(eta)], axis=1)
 
 

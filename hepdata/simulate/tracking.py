@@ -69,7 +69,7 @@ def simulate_event(event_id: int, n_hits: int, seed: int, detector: Detector) ->
     total = round(n_hits * float(np.clip(rng.normal(1, SIZE_SPREAD), 0.9, 1.1)))
     n_noise = round(NOISE_SHARE * total)
     particles, crossings = _draw_tracks(total - n_noise, detector, rng)
-    return record_event(event_id, particles, crossings, detector.modules, rng, n_noise=n_noise)
+    return record_event(event_id, particles, crossings, detector.modules, rng, n_noise=n_noise, merge=True)
 
 
 def _check(name: str, value: int, least: int) -> None:

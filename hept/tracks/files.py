@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from hepdata.errors import InputError
+from hepdata.readers.trackml_files import RawFile, refuse_endless
+from hepdata.readers.trackml_table import check_last_line
 
 COLUMNS = ("event_id", "hit_id", "track_id")
 
@@ -78,13 +80,19 @@ def read_tracks(path: Path) -> TrackFile:
 
 
 def _read_table(path: Path) -> pa.Table:
+    refuse_endless(path)
     try:
         if path.suffix == ".parquet":
             file = pq.ParquetFile(path)
+            _check_names(file.schema_arrow.names)
             wanted = [name for name in file.schema_arrow.names if name in (*COLUMNS, "hit_ids")]
             return file.read(wanted) if len(wanted) > 1 else file.schema_arrow.empty_table()
-        return csv.read_csv(path)
-    except (OSError, pa.ArrowException) as error:
+        content = RawFile(None, str(path)).read()
+        table = csv.read_csv(pa.BufferReader(content))
+        check_last_line(path, content)
+        _check_names(table.column_names)
+        return table
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(
             path,
             found=f"a file that cannot be read ({' '.join(str(error).split())[:200]})",
@@ -93,8 +101,15 @@ def _read_table(path: Path) -> pa.Table:
         ) from error
 
 
+def _check_names(names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError("a column twice")
+
+
 def _as_numbers(path: Path, name: str, column: pa.ChunkedArray) -> NDArray[np.int64]:
     try:
+        if column.null_count:
+            raise ValueError
         return np.asarray(column.cast(pa.int64()).to_numpy().astype(np.int64))
     except (pa.ArrowException, ValueError) as error:
         raise InputError(

@@ -7,12 +7,15 @@ command: its journal has the finished trials, and the run of an unfinished one c
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from hepdata.errors import InputError, JobError
+from hepdata.storage.atomic import disk_errors, write_atomically
+from hepdata.storage.dataset.lock import hold_lock
 from hepdata.yaml_text import parse_yaml
 from hept.runs.run import Run
 from hept.settings.config import nearest_setting
@@ -155,19 +158,33 @@ def tune(
     Returns:
         All trials, the best first.
     """
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    with hold_lock(out):
+        return _tune(train, out, search, trials=trials, seed=seed, announce=announce)
+
+
+def _tune(
+    train: Callable[[dict[str, object], Path], Run],
+    out: Path,
+    search: Mapping[str, Space],
+    *,
+    trials: int,
+    seed: int,
+    announce: Callable[[str], None],
+) -> list[TuneTrial]:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    out.mkdir(parents=True, exist_ok=True)
     study = _open_study(out, search, seed)
     for left in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
         # Left by a killed call: its run continues as a new trial.
         study.tell(left.number, state=optuna.trial.TrialState.FAIL)
-        name = left.user_attrs.get("run", f"trial-{left.number:03}")
+        name = _run_of(left, out)
         study.enqueue_trial(left.params, user_attrs={"run": name})
     while (n_done := len(_list_trials(study, out))) < trials:
         trial = study.ask()
-        name = trial.user_attrs.get("run") or f"trial-{trial.number:03}"
+        name = _run_of(trial, out)
         trial.set_user_attr("run", name)
         settings = {key: _suggest(trial, key, space) for key, space in search.items()}
         try:
@@ -191,8 +208,20 @@ def _open_study(out: Path, search: Mapping[str, Space], seed: int) -> optuna.Stu
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    storage = JournalStorage(JournalFileBackend(str(out / JOURNAL)))
-    study = optuna.create_study(storage=storage, study_name="hept", direction="maximize", load_if_exists=True)
+    path = out / JOURNAL
+    _mend(path)
+    try:
+        storage = JournalStorage(JournalFileBackend(str(path)))
+        study = optuna.create_study(
+            storage=storage, study_name="hept", direction="maximize", load_if_exists=True
+        )
+    except Exception as error:  # of a damaged journal: whatever JSON and Optuna raise
+        raise InputError(
+            path,
+            found=f"an unreadable file ({type(error).__name__}: {' '.join(str(error).split())[:150]})",
+            expected="the journal of a search",
+            remedy="remove it to begin the search again, or choose another `out`",
+        ) from error
     described = {name: str(space) for name, space in search.items()}
     kept = study.user_attrs.get("search")
     if kept not in (None, described):
@@ -208,6 +237,29 @@ def _open_study(out: Path, search: Mapping[str, Space], seed: int) -> optuna.Stu
     return study
 
 
+def _mend(journal: Path) -> None:
+    """Remove what a process that has died left: half of the last line, and Optuna's lock. Ours is held."""
+    journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)
+    content = journal.read_bytes() if journal.is_file() else b""
+    whole = content[: content.rfind(b"\n") + 1]
+    if whole != content:
+        with write_atomically(journal) as file:
+            file.write(whole)
+
+
+def _run_of(trial: optuna.Trial | optuna.trial.FrozenTrial, out: Path) -> str:
+    """Name of the trial's run folder; a journal may be somebody else's."""
+    name = trial.user_attrs.get("run") or f"trial-{trial.number:03}"
+    if not re.fullmatch(r"trial-\d{3,9}", str(name)):
+        raise InputError(
+            out / JOURNAL,
+            found=f"a run called {name!r}"[:200],
+            expected="names such as trial-000",
+            remedy="remove it to begin the search again, or choose another `out`",
+        )
+    return str(name)
+
+
 def _suggest(trial: optuna.Trial, name: str, space: Space) -> object:
     if not isinstance(space, Range):
         return trial.suggest_categorical(name, space)
@@ -221,9 +273,7 @@ def _list_trials(study: optuna.Study, out: Path) -> list[TuneTrial]:
     import optuna
 
     done = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
-    return [
-        TuneTrial(t.number, out / t.user_attrs["run"], float(t.value or 0.0), dict(t.params)) for t in done
-    ]
+    return [TuneTrial(t.number, out / _run_of(t, out), float(t.value or 0.0), dict(t.params)) for t in done]
 
 
 def _short(value: Any) -> str:

@@ -10,6 +10,11 @@ def test_message_answers_where_found_expected_remedy():
     assert str(error) == "hits.csv: found no column 'x'; expected hit positions; use the raw file"
 
 
+def test_a_message_is_one_line_whatever_a_name_contains():
+    error = InputError("a\nb\r", found="\x1b[2J", expected="x\ny", remedy="z")
+    assert str(error) == "a\\nb\\r: found \\x1b[2J; expected x\\ny; z"
+
+
 @pytest.mark.parametrize(("kind", "code"), [(InputError, 2), (JobError, 1)])
 def test_errors_survive_a_process_boundary(kind, code):
     error = kind("event 7", found="a", expected="b", remedy="c")

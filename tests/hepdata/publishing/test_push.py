@@ -119,8 +119,9 @@ def test_a_folder_with_other_settings_is_not_uploaded(push, hub):
     assert len(hub.commits) == 1
 
 
-def test_another_address_is_refused_before_any_work(push, tmp_path):
-    done = push("--push", "https://huggingface.co/physicist/tracks")
+@pytest.mark.parametrize("address", ["https://huggingface.co/physicist/tracks", "hf://../..", "hf://a/b.git"])
+def test_another_address_is_refused_before_any_work(push, tmp_path, address):
+    done = push("--push", address)
     assert done.returncode == 2
     assert "expected hf://user/name" in done.stderr
     assert not (tmp_path / "out").exists()

@@ -1,6 +1,7 @@
 import numpy as np
 
-from hepdata.simulate.collisions import BEAM_LENGTH, BEAM_WIDTH, MIN_PT, collide
+from hepdata.angles import wrap_phi
+from hepdata.simulate.collisions import BEAM_LENGTH, BEAM_WIDTH, JET_SHARE, JET_WIDTH, MIN_PT, collide
 
 
 def draw(n: int = 40_000, seed: int = 0):
@@ -15,6 +16,22 @@ def test_about_a_seventh_lie_above_the_momentum_of_interest_and_none_below_the_c
     # falling: every octave has fewer particles per GeV than the one before
     counts, edges = np.histogram(pt, bins=[0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
     assert np.all(np.diff(counts / np.diff(edges)) < 0)
+
+
+def test_a_share_of_the_particles_of_a_vertex_lies_in_two_opposite_jets():
+    particles = draw()
+    is_prompt = (particles.particle_id & 0xFFFF) == 0
+    vertex, (px, py, pz) = particles.particle_id[is_prompt] >> 52, particles.momentum[is_prompt].T
+    phi, eta = np.arctan2(py, px), np.arcsinh(pz / np.hypot(px, py))
+    pairs = [(i, i + step) for step in range(1, 9) for i in np.flatnonzero(vertex[step:] == vertex[:-step])]
+    one, other = np.array(pairs).T
+    deta, dphi = eta[one] - eta[other], wrap_phi(phi[one] - phi[other])
+    # Two of the same jet are closer than twice its width; in opposite ones only φ is opposite.
+    same = np.mean((np.abs(deta) < 2 * JET_WIDTH) & (np.abs(dphi) < 2 * JET_WIDTH))
+    opposite = np.mean(np.abs(dphi) > np.pi - 2 * JET_WIDTH)
+    spread = 2 * JET_WIDTH / np.pi
+    assert abs(same - (JET_SHARE**2 / 2 * 0.843**2)) < 0.03
+    assert abs(opposite - (JET_SHARE**2 / 2 * 0.843 + (1 - JET_SHARE**2) * spread)) < 0.03
 
 
 def test_vertices_spread_over_the_luminous_region():
@@ -46,7 +63,7 @@ def test_decays_are_displaced_and_conserve_momentum_and_charge():
     distance = np.hypot(particles.position[:, 0], particles.position[:, 1])
     assert np.median(distance[product > 0]) > 5
     assert np.all(distance[product == 0] < 0.2)
-    assert 0.05 < np.mean(product > 0) < 0.25
+    assert 0.15 < np.mean(product > 0) < 0.3
     both = np.isin(parent[product == 1], parent[product == 2])
     first = np.flatnonzero(product == 1)[both]
     second = first + 1

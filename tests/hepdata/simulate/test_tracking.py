@@ -110,7 +110,7 @@ def test_the_extent_of_a_cluster_tells_the_crossing_angle(axis, channel, pitch, 
     local = to_local(hits, "tpx", "tpy", "tpz")
     tangent = np.abs(local[:, axis] / local[:, 2])
     expected = 1 + hits.depth * tangent / hits[pitch]
-    assert np.corrcoef(expected, hits.extent)[0, 1] > (0.75, 0.97)[axis]
+    assert np.corrcoef(expected, hits.extent)[0, 1] > (0.7, 0.97)[axis]
     mean = hits.extent.groupby(pd.cut(expected, [1, 2, 3, 5, 9, 17])).mean()
     wanted = expected.groupby(pd.cut(expected, [1, 2, 3, 5, 9, 17])).mean()
     known = mean.notna() & (expected.groupby(pd.cut(expected, [1, 2, 3, 5, 9, 17])).size() > 200)
@@ -126,6 +126,18 @@ def test_charge_follows_the_path_and_noise_has_little(large_event, detector):
     is_noise = hits.particle_id == 0
     assert np.corrcoef(path[~is_noise], hits.charge[~is_noise])[0, 1] > 0.9
     assert hits.charge[is_noise].median() < 0.7 * hits.charge[~is_noise].median()
+
+
+def test_clusters_of_particles_that_touch_are_one_hit(large_event):
+    """No two cells of different hits of particles are neighbours on a module."""
+    truth, hits = frame(large_event.truth), frame(large_event.hits)
+    cells = frame(large_event.cells).merge(hits[["hit_id", *HIT]], on="hit_id")
+    cells = cells[cells.hit_id.isin(truth.hit_id[truth.particle_id > 0])]
+    for du, dv in ((0, 1), (1, -1), (1, 0), (1, 1)):
+        moved = cells.assign(ch0=cells.ch0 + du, ch1=cells.ch1 + dv)
+        both = cells.merge(moved, on=[*HIT, "ch0", "ch1"])
+        assert len(both) > 1000
+        assert (both.hit_id_x == both.hit_id_y).all()
 
 
 def test_hits_are_measured_within_a_pitch_or_two(large_event, detector):

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -62,3 +64,24 @@ def test_numbers_beyond_float_are_exact(tmp_path):
     )
     found = read_tracks(tmp_path / "t.csv")
     np.testing.assert_array_equal(found.of_event(large), [[large], [large]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("event_id,hit_id,track_id\n1,,0\n1,2,0\n", "hit_id of type int64 with values that are no"),
+        ("event_id,event_id,hit_id,track_id\n1,1,2,0\n", "a column twice"),
+        ("event_id,hit_id,track_id\n1,2,0\n1,3,1", "a last line without a line end"),
+    ],
+)
+def test_missing_doubled_and_cut_values_are_one_line(tmp_path, text, message):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_tracks(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_a_pipe_is_refused_at_once(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match="found a pipe, a device or a folder"):
+        read_tracks(tmp_path / name)

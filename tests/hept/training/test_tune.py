@@ -65,6 +65,53 @@ def test_a_killed_search_repeats_the_unfinished_trial_in_its_folder(tmp_path):
     assert len({trial.run for trial in found}) == 5
 
 
+DAMAGE = {
+    "text": lambda whole: b"garbage\n",
+    "bytes": lambda whole: b"\xff\x00" * 50 + b"\n",
+    "hole": lambda whole: whole[:100] + whole[150:],
+    "operation": lambda whole: b'{"op_code": 99}\n',
+    "list": lambda whole: b"[]\n",
+    "deep": lambda whole: b"[" * 100_000 + b"\n",
+    "outside": lambda whole: whole.replace(b"trial-000", b"../../evil"),
+}
+
+
+@pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_or_hostile_journal_is_one_line(tmp_path, change):
+    search_to(1, tmp_path, train_by(closeness))
+    journal = tmp_path / "study.journal"
+    journal.write_bytes(change(journal.read_bytes()))
+    with pytest.raises(InputError, match=r"study.journal: found (an unreadable file|a run called)") as error:
+        search_to(2, tmp_path, train_by(closeness))
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_what_a_killed_process_left_in_the_journal_is_removed(tmp_path):
+    search_to(1, tmp_path, train_by(closeness))
+    journal = tmp_path / "study.journal"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b'{"op_code": 5, "worker')
+    # Optuna waits for the owner of its lock, here half a minute.
+    (tmp_path / "study.journal.lock").symlink_to(journal)
+    assert len(search_to(2, tmp_path, train_by(closeness))) == 2
+    assert journal.read_bytes().startswith(whole)
+
+
+def test_one_folder_has_one_search(tmp_path):
+    def meet(settings):
+        with pytest.raises(InputError, match="found another process that is writing it"):
+            search_to(1, tmp_path, train_by(closeness))
+        return closeness(settings)
+
+    assert len(search_to(1, tmp_path, train_by(meet))) == 1
+
+
+def test_a_file_in_place_of_the_folder_is_one_line(tmp_path):
+    (tmp_path / "out").touch()
+    with pytest.raises(JobError, match="out: found the error File exists"):
+        search_to(1, tmp_path / "out", train_by(closeness))
+
+
 def test_more_trials_are_added_to_a_finished_search(tmp_path):
     first = search_to(3, tmp_path, train_by(closeness))
     seen = []
