@@ -19,7 +19,7 @@ from .printing import console, print_table
 @click.argument("dataset")
 @click.option("--split", default="test", show_default=True, help="Split whose events are scored.")
 @click.option("--pt-min", default=SCORED_PT, show_default=True, help="Targets have a larger pT, in GeV.")
-@click.option("--eta-max", type=float, help="Targets have a smaller |η|.")
+@click.option("--eta-max", type=float, help="Targets are nearer to η = 0 than this.")
 @click.option("--min-hits", default=0, help="Hits of a target at least.")
 @click.option("--min-layers", default=0, help="Layers of a target at least, beyond the dataset's three.")
 @click.option(

@@ -324,7 +324,7 @@ def score_tracks(
         dataset: Location, or the opened dataset. Sectors of an event are joined.
         split: Whose events are scored.
         pt_min: Particles to be found have a larger pT, in GeV.
-        eta_max: They have a smaller |η|.
+        eta_max: They are nearer to η = 0 than this.
         min_hits: Hits of a particle at least.
         min_layers: Layers of a particle at least, beyond the dataset's own three.
         primary: True for particles from the beam line alone, False for the others.

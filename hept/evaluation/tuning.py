@@ -36,7 +36,7 @@ TUNING_SPLIT = "valid"
 FEW = 3
 # Multiples of the median distance of a hit to the nearest hit of its own particle.
 STEPS = (0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-CUTS = (3.0, 4.0, 5.0, 6.0, 8.0)
+CUTS = (4.0, 6.0, 8.0, 12.0, 16.0, 24.0)
 MIN_POINTS = (2, 3)
 SMALLEST_TRACKS = (2, 3, 4)
 # Hits to tune on: more would hardly change the choice and take much longer.
@@ -137,12 +137,13 @@ def try_clusterings(
 
 # Parameters that are varied at the best cut, in this order.
 _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("steps", {"passes": 1}),
-    ("steps", {"passes": 3, "widen": 1.4}),
-    ("tree", {"overlap": 0.1}),
-    ("tree", {"shared": 2.0}),
-    ("steps", {"quality": 10.0}),
+    ("steps", {"passes": 2}),
+    ("steps", {"passes": 4, "widen": 1.2}),
+    ("tree", {"shared": 1.0}),
+    ("steps", {"quality": 20.0}),
     ("steps", {"quality": None}),
+    ("steps", {"add": 40.0}),
+    ("steps", {"reach": 8.0}),
 )
 
 

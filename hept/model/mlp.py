@@ -9,42 +9,26 @@ import torch
 from torch import Tensor, nn
 
 from hept.model.frame import Frame
-from hept.model.heads import ClassificationHead, EmbeddingHead
+from hept.model.heads import make_head
 
 
 class PlainMLP(nn.Module):
     """The baseline that processes each point independently.
 
-    Its inputs are features and coordinates; `depth` hidden layers precede the same head as HEPT's.
+    Its inputs are features and coordinates; `n_layers` hidden layers precede the same head as HEPT's.
     """
 
-    def __init__(
-        self,
-        n_features: int,
-        coords_dim: int,
-        out_dim: int,
-        *,
-        width: int,
-        depth: int,
-        is_classifier: bool,
-        n_classes: int = 0,
-        class_feature: int = -1,
-        dropout: float = 0.1,
-    ) -> None:
+    def __init__(self, frame: Frame, width: int) -> None:
         super().__init__()
-        self.class_feature = class_feature % n_features
-        self.n_classes = n_classes
-        size = n_features + coords_dim + n_classes
+        self.class_feature = frame.class_feature % frame.n_features
+        self.n_classes = frame.n_classes
+        size = frame.n_features + frame.coords_dim + frame.n_classes
         layers: list[nn.Module] = []
-        for _ in range(depth):
+        for _ in range(frame.n_layers):
             layers += [nn.Linear(size, width), nn.LayerNorm(width), nn.ReLU()]
             size = width
         self.layers = nn.Sequential(*layers)
-        self.head: nn.Module = (
-            ClassificationHead(width, 12, out_dim, dropout=dropout)
-            if is_classifier
-            else EmbeddingHead(width, out_dim, dropout=dropout)
-        )
+        self.head = make_head(frame.head, width, frame.out_dim, embedding_dim=12, dropout=frame.dropout)
 
     def forward(self, features: Tensor, coords: Tensor, offsets: Tensor) -> Tensor:  # noqa: ARG002
         """(N, F) and (N, D) to (N, out); offsets are ignored."""
@@ -65,14 +49,4 @@ def build_mlp(frame: Frame) -> PlainMLP:
     width = 1
     while (frame.n_features + frame.coords_dim) * width + (frame.n_layers - 1) * width**2 < target:
         width += 1
-    return PlainMLP(
-        frame.n_features,
-        frame.coords_dim,
-        frame.out_dim,
-        width=width,
-        depth=frame.n_layers,
-        is_classifier=frame.head == "classification",
-        n_classes=frame.n_classes,
-        class_feature=frame.class_feature,
-        dropout=frame.dropout,
-    )
+    return PlainMLP(frame, width)

@@ -19,6 +19,10 @@ vertical-align: top; } td.number { text-align: right; font-variant-numeric: tabu
 border-bottom: 1px solid #eee; } td.note { color: #666; font-size: .85rem; } img { max-width: 100%; height:
 auto; } figure { margin: 1rem 0; } figcaption { color: #666; font-size: .9rem; } pre { background: #f6f7f9;
 padding: .8rem; overflow-x: auto; font-size: .85rem; }
+/* On a narrow screen a definition stands below its name and value. */
+@media (max-width: 40rem) { table:has(td.note:nth-child(3)) { &, tbody { display: block; }
+thead { display: none; } tr { display: flex; flex-wrap: wrap; } .number { margin-left: auto; }
+td.note { flex-basis: 100%; } } }
 """
 
 

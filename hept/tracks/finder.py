@@ -20,8 +20,8 @@ from hept.tracks.refinement import (
     StepChoice,
     add_lone_hits,
     drop_bad_tracks,
-    drop_outliers,
     merge_pieces,
+    split_mixtures,
 )
 from hept.tracks.tree import NO_TRACK, TreeChoice, find_cut, grow_tracks, number_labels
 
@@ -156,8 +156,8 @@ def _follow_tree(
 def _improve(label: Labels, places: HitPlaces, steps: StepChoice, reach: float, watch: Watch) -> Labels:
     quality, error = steps.quality, steps.error
     if quality is not None:
-        label = drop_outliers(label, places, quality, error)
-        watch("outliers out", label)
+        label = split_mixtures(label, places, quality, error)
+        watch("mixtures split", label)
         label = drop_bad_tracks(label, places, quality, error)
         watch("bad tracks out", label)
     if steps.merge is not None:

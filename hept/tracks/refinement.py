@@ -1,7 +1,7 @@
 """Steps after the tree, each by helix fits: labels and hits enter, better labels leave.
 
-A step asks by how much χ² changes: when the worst hit is left out, when two tracks become one, when a lone
-hit is added. All candidates of a step are fitted at once.
+A step asks which hits of a track one helix explains, or by how much χ² changes: when two tracks become one,
+when a lone hit is added. All candidates of a step are fitted at once.
 
 Axes: N hits, M tracks, C candidates, A hits of candidates.
 """
@@ -9,18 +9,22 @@ Axes: N hits, M tracks, C candidates, A hits of candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from hept.tracks.helix import MIN_HITS, Helices, HitError, fit_helices
+from hept.tracks.helix import MIN_HITS, Helices, HitError, fit_helices, measure_distances
 from hept.tracks.tree import NO_TRACK, number_labels
 
 Labels = NDArray[np.int64]
 # Tracks nearby in the embedding with which a piece or a lone hit is tried.
 NEIGHBOURS = 6
 _ROUNDS = 2
+# Squared distance of a hit from the helix through three others, in units of its error.
+GATE = 30.0
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,8 @@ class StepChoice:
     Attributes:
         passes: How often tracks are grown: again from the hits that are left, with a larger cut.
         widen: Factor on the cut from one pass to the next.
-        quality: χ² per degree of freedom above which hits are taken out of a track, and what cannot be saved
-            is given up.
+        quality: χ² per degree of freedom above which a track is cut down to the hits of one helix, and what
+            cannot be saved is given up.
         merge: Growth of χ² up to which two pieces become one track.
         add: Growth of χ² up to which a lone hit is added.
         reach: Distance in the embedding at which pieces and hits are looked for, in cuts of the first pass.
@@ -41,9 +45,9 @@ class StepChoice:
         ValueError: A number out of range.
     """
 
-    passes: int = 2
-    widen: float = 1.6
-    quality: float | None = 30.0
+    passes: int = 3
+    widen: float = 1.4
+    quality: float | None = 10.0
     merge: float | None = 30.0
     add: float | None = 20.0
     reach: float = 4.0
@@ -82,29 +86,45 @@ class HitPlaces:
         return fit_helices(track, self.x[hit], self.y[hit], self.z[hit], n, error=error)
 
 
-def drop_outliers(label: Labels, places: HitPlaces, limit: float, error: HitError) -> Labels:
-    """Take the worst hit, or the two worst, out of tracks whose χ² per degree of freedom is above `limit`.
+def split_mixtures(label: Labels, places: HitPlaces, limit: float, error: HitError) -> Labels:
+    """Of tracks with χ² per degree of freedom above `limit`, keep the most hits that one helix explains.
 
-    Tracks that are still above it are left as they were: their χ² does not tell which hits are wrong.
+    Every three hits of such a track give a helix, and the hits near it a candidate. The best one has the most
+    modules, then the least χ². It is kept if its own χ² is below `limit` and it has four hits, or most of
+    them; the other hits are free for other tracks.
     """
-    tried = label.copy()
-    for _ in range(_ROUNDS):
-        hit, offsets = _list_hits(tried)
-        sizes = np.diff(offsets)
-        track = np.repeat(np.arange(len(sizes)), sizes)
-        quality = places.fit(hit, track, len(sizes), error).quality
-        is_tried = (sizes > MIN_HITS) & (quality > limit)
-        # One candidate for each hit of these tracks, without it.
-        left_out = np.flatnonzero(is_tried[track])
-        whole, candidate = _expand(track[left_out], offsets)
-        kept = whole != left_out[candidate]
-        after = places.fit(hit[whole[kept]], candidate[kept], len(left_out), error).quality
-        tried[hit[left_out[_best_of(track[left_out], after)]]] = NO_TRACK
-    hit, offsets = _list_hits(tried)
-    n = len(offsets) - 1
-    quality = places.fit(hit, np.repeat(np.arange(n), np.diff(offsets)), n, error).quality
-    is_good = np.append(quality < limit, False)
-    return np.where(is_good[label], tried, label)
+    hit, offsets = _list_hits(label)
+    sizes = np.diff(offsets)
+    n = len(sizes)
+    quality = places.fit(hit, np.repeat(np.arange(n), sizes), n, error).quality
+    mixed = np.flatnonzero((sizes > MIN_HITS) & (quality > limit))
+    if not len(mixed):
+        return label
+    chosen = [_choose_three(int(size)) for size in sizes[mixed]]
+    owner = np.repeat(mixed, [len(each) for each in chosen])
+    threes = hit[np.concatenate(chosen) + offsets[owner][:, None]]
+    helices = places.fit(threes.ravel(), np.repeat(np.arange(len(owner)), MIN_HITS), len(owner), error)
+    whole, candidate = _expand(owner, offsets)
+    whole = hit[whole]
+    distance = measure_distances(helices, candidate, places.x[whole], places.y[whole], places.z[whole])
+    is_near = distance < GATE * error.at(helices.pt())[candidate]
+    whole, candidate = whole[is_near], candidate[is_near]
+    fitted = places.fit(whole, candidate, len(owner), error)
+    n_modules = fitted.n_hits - _count_shared(candidate, places.module[whole], len(owner))
+    is_enough = (fitted.n_hits > MIN_HITS) | (2 * fitted.n_hits > sizes[owner])
+    good = np.flatnonzero((fitted.quality < limit) & is_enough)
+    order = np.lexsort((fitted.quality[good], -n_modules[good], owner[good]))
+    best = good[order[np.unique(owner[good][order], return_index=True)[1]]]
+    label = label.copy()
+    label[np.isin(label, owner[best])] = NO_TRACK
+    is_best = np.isin(candidate, best)
+    label[whole[is_best]] = owner[candidate[is_best]]
+    return label
+
+
+@cache
+def _choose_three(size: int) -> NDArray[np.int64]:
+    return np.array(list(combinations(range(size), MIN_HITS)))
 
 
 def merge_pieces(label: Labels, places: HitPlaces, reach: float, limit: float, error: HitError) -> Labels:

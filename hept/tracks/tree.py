@@ -46,8 +46,8 @@ class TreeChoice:
 
     cut: float | None = None
     power: float = 2.0
-    shared: float = 1.0
-    overlap: float = 0.3
+    shared: float = 2.0
+    overlap: float = 0.1
     neighbours: int = 12
     max_hits: int = 24
     min_layers: int = 3

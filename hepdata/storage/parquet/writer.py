@@ -98,14 +98,15 @@ class _OpenShard:
             self.has_pairs = cloud.positives is not None
         arrays = arrays_of(cloud, self.schema, self.has_pairs)
         row = (int(cloud.event_id), cloud.sector, cloud.n_points)
-        layout = arrow_schema(self.schema, self.has_pairs)
-        cells = [pa.array([value], layout.field(i).type) for i, value in enumerate(row)]
-        for name, values in arrays.items():
-            limits = pa.array([0, len(values)], pa.int64())
-            cells.append(
-                pa.LargeListArray.from_arrays(limits, pa.array(values), type=layout.field(name).type)
-            )
-        self._open().write_table(pa.Table.from_arrays(cells, schema=layout))
+        writer = self._open()
+        fields = iter(writer.schema)
+        cells = [pa.array([value], next(fields).type) for value in row]
+        limits = {n: pa.array([0, n], pa.int64()) for n in set(map(len, arrays.values()))}
+        cells += [
+            pa.LargeListArray.from_arrays(limits[len(values)], pa.array(values), type=next(fields).type)
+            for values in arrays.values()
+        ]
+        writer.write_table(pa.Table.from_arrays(cells, schema=writer.schema))
         self.rows.append(row)
         self.statistics = self.statistics + count_cloud(cloud)
 

@@ -65,18 +65,7 @@ def make(name: str, frame: Frame, width: int) -> nn.Module:
     build = getattr(import_module(f"hept.paper.systems.{file}"), function)
     if system.family != "graph":
         return frame.build_hept(build(frame, width, **system.options))
-    return GraphNetwork(
-        frame.n_features,
-        frame.out_dim,
-        build(frame),
-        width=width,
-        n_layers=frame.n_layers,
-        head=frame.head,
-        embedding_dim=frame.hidden_dim // 2,
-        n_classes=frame.n_classes,
-        class_feature=frame.class_feature,
-        dropout=frame.dropout,
-    )
+    return GraphNetwork(frame, build(frame), width)
 
 
 def _import_own(source: str) -> AttentionFactory:

@@ -13,7 +13,7 @@ from hept.tracks.finder import Clustering
 SMALL = [
     "model.n_layers=1",
     "model.hidden_dim=8",
-    "model.n_heads=3",
+    "model.n_heads=2",
     "model.block_size=20",
     "model.n_tables=2",
     "model.n_regions=9",
