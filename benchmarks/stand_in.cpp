@@ -18,9 +18,10 @@ struct CUDAHooks : CUDAHooksInterface {
 C10_REGISTER_CLASS_WITH_PRIORITY(CUDAHooksRegistry, CUDAHooks, c10::REGISTRY_PREFERRED, CUDAHooks);
 }
 namespace c10::impl {
-struct NoDevice : NoOpDeviceGuardImpl<DeviceType::CUDA> {
+template <DeviceType T>
+struct NoDevice : NoOpDeviceGuardImpl<T> {
   DeviceIndex deviceCount() const noexcept override { return 1; }
-  Device getDevice() const override { return Device(DeviceType::CUDA, 0); }
+  Device getDevice() const override { return Device(T, 0); }
   Device exchangeDevice(Device) const override { return getDevice(); }
   Stream getStream(Device) const noexcept override { return Stream(Stream::DEFAULT, getDevice()); }
   Stream getDefaultStream(Device) const override { return Stream(Stream::DEFAULT, getDevice()); }
@@ -31,6 +32,9 @@ struct NoDevice : NoOpDeviceGuardImpl<DeviceType::CUDA> {
   void destroyEvent(void*, const DeviceIndex) const noexcept override {}
 };
 }
+// NVIDIA's and Apple's GPUs.
 extern "C" void use_no_device() {
-  static c10::impl::DeviceGuardImplRegistrar registrar(c10::DeviceType::CUDA, new c10::impl::NoDevice());
+  using namespace c10;
+  static impl::DeviceGuardImplRegistrar cuda(DeviceType::CUDA, new impl::NoDevice<DeviceType::CUDA>());
+  static impl::DeviceGuardImplRegistrar mps(DeviceType::MPS, new impl::NoDevice<DeviceType::MPS>());
 }

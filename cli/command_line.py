@@ -257,6 +257,13 @@ def write_json(path: Path | None, content: object) -> None:
     """Write `content` as JSON if `--json` was given."""
     if path is None:
         return
+    if not path.parent.is_dir():
+        raise InputError(
+            path,
+            found="no such folder",
+            expected="a file in an existing folder for --json",
+            remedy="choose another path",
+        )
     # Imported here, since only `--json` needs it.
     from hepdata.storage.atomic import disk_errors, write_atomically
 

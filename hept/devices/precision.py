@@ -15,6 +15,8 @@ import torch
 
 from hept.devices.choice import Precision
 
+# Apple's GPUs.
+WITHOUT_FLOAT64 = {"mps"}
 _HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 
 
@@ -25,6 +27,11 @@ def mixed_precision(device: torch.device, precision: Precision) -> torch.autocas
     evaluation all enter this block, so that a model is scored as it is trained.
     """
     return torch.autocast(device.type, dtype=_HALF.get(precision), enabled=precision in _HALF)
+
+
+def find_widest(device: torch.device) -> torch.dtype:
+    """The widest floating type of a device: float64, where it has that."""
+    return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
 
 
 @contextmanager

@@ -105,7 +105,7 @@ def clean(
 def _weigh(trained: TrainedModel, cloud: PointCloud) -> dict[str, NDArray[np.float32]]:
     """Columns of one event, in the order of the source."""
     c = cloud.columns
-    logits = trained(cloud).reshape(-1).double().cpu().numpy()
+    logits = trained(cloud).reshape(-1).cpu().double().numpy()
     score, calibrated = expit(logits), trained.calibration(logits, c["pt"])
     vertex = c["vertex"] > 0 if "vertex" in c else np.ones(len(score), dtype=bool)
     weight = np.where(c["charge"] != 0, vertex, np.where(c["is_scored"], calibrated, 0.0))

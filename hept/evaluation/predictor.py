@@ -155,7 +155,7 @@ def _layout(point_id: str, *, is_embedding: bool) -> pa.Schema:
 def _weigh(trained: TrainedModel, out: Tensor, batch: Batch, pt: str | None) -> NDArray[np.float64]:
     """(N,) calibrated probabilities."""
     values = batch.columns.get(pt or "")
-    logits = out.reshape(-1).double().cpu().numpy()
+    logits = out.reshape(-1).cpu().double().numpy()
     return trained.calibration(logits, None if values is None else values.cpu().numpy())
 
 

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hept.devices.precision import find_widest
 from hept.devices.threads import use_threads
 from hept.devices.triton_support import can_run_triton
 from hept.losses.fused import UNIT, sum_pairs
@@ -164,8 +165,8 @@ class _InfoNCE(torch.autograd.Function):
             return total
         anchors = (is_anchor & (positives.ptr.diff() > 0)).nonzero().squeeze(1)
         pair_weight = _weigh_pairs(anchors, positives, particle, normaliser)
-        total = x.new_zeros((), dtype=torch.float64)
-        grad = torch.zeros_like(x, dtype=torch.float64)
+        total = x.new_zeros((), dtype=find_widest(x.device))
+        grad = torch.zeros_like(x, dtype=total.dtype)
         columns = _Columns(negatives, len(x))
         # The operators of a tile take microseconds: several threads gain nothing, and are much slower if
         # another process delays one of them.
@@ -218,14 +219,14 @@ def _weigh_pairs(
     anchors: Tensor, positives: Rows, particle: Tensor, normaliser: Tensor | float | None
 ) -> Tensor:
     """(N,) weight of each positive pair of an anchor: 1 / (pairs of the particle · particles)."""
-    weight = torch.zeros(len(particle), dtype=torch.float64, device=particle.device)
+    weight = torch.zeros(len(particle), dtype=find_widest(particle.device), device=particle.device)
     if len(anchors) == 0:
         return weight
     numbers, inverse = torch.unique(particle[anchors], return_inverse=True)
     # Integers: the sum is the same in any order.
     n_pairs = torch.zeros_like(numbers).index_add_(0, inverse, positives.ptr.diff()[anchors].long())
     divisor = len(n_pairs) if normaliser is None else normaliser
-    weight[anchors] = 1 / (n_pairs[inverse].double() * divisor)
+    weight[anchors] = 1 / (n_pairs[inverse].to(weight.dtype) * divisor)
     return weight
 
 
@@ -286,20 +287,17 @@ def _add_tile(
         union = torch.cat([union, drawn])
         is_negative = torch.cat([is_negative, particle[anchors][:, None] != particle[drawn]], dim=1)
 
-    # d² is a small difference of large numbers: products are in float64 and relative to a centre. The
-    # exponentials are in the precision of x.
-    centre = x[anchors].double().mean(0)
-    a = x[anchors].double() - centre  # (T, D)
-    b = x[union].double() - centre  # (U, D)
-    d2 = torch.addmm(a.square().sum(1, keepdim=True) + b.square().sum(1), a, b.T, alpha=-2).to(
-        x.dtype
-    )  # (T, U)
-    shifted, slope = logit(d2)
+    # Sums are in float64, where the device has it; the exponentials are in the precision of x.
+    wide = grad.dtype
+    centre = x[anchors].to(wide).mean(0)
+    a = x[anchors].to(wide) - centre  # (T, D)
+    b = x[union].to(wide) - centre  # (U, D)
+    shifted, slope = logit(_square_distances(a, b).to(x.dtype))  # (T, U)
     weight = shifted.exp_().mul_(is_negative)
-    denominator = weight.sum(1, dtype=torch.float64)  # (T,)
+    denominator = weight.sum(1, dtype=wide)  # (T,)
 
     row, partner = gather_rows(positives.ptr.long(), positives.idx, anchors)
-    difference = x[anchors[row]].double() - x[partner].double()
+    difference = x[anchors[row]].to(wide) - x[partner].to(wide)
     l_pos, slope_pos = logit(difference.square().sum(1))
     # −log(e^l / (e^l + S)) = softplus(log S − l), which is 0 where there is no negative.
     gap = denominator.log()[row] - l_pos
@@ -307,13 +305,21 @@ def _add_tile(
     push = torch.zeros_like(denominator).index_add_(0, row, pull)  # dL/d(log S) of an anchor
     scale = torch.where(denominator > 0, push / denominator, 0.0)
 
-    force = weight.mul_(slope).mul_(scale.to(x.dtype)[:, None]).double()  # (T, U): dL/dd / d
+    force = weight.mul_(slope).mul_(scale.to(x.dtype)[:, None]).to(wide)  # (T, U): dL/dd / d
     grad.index_add_(0, anchors, force.sum(1, keepdim=True) * a - force @ b)
     grad.index_add_(0, union, force.sum(0)[:, None] * b - force.T @ a)
     force_pos = (-pull * slope_pos)[:, None] * difference
     grad.index_add_(0, anchors[row], force_pos)
     grad.index_add_(0, partner, -force_pos)
     return (pair_weight[row] * torch.nn.functional.softplus(gap)).sum()
+
+
+def _square_distances(a: Tensor, b: Tensor) -> Tensor:
+    """(T, U) of rows (T, D) and (U, D)."""
+    if a.dtype == torch.float32:
+        # |a|² + |b|² − 2ab is a small difference of large numbers.
+        return (a[:, None] - b).square().sum(-1)
+    return torch.addmm(a.square().sum(1, keepdim=True) + b.square().sum(1), a, b.T, alpha=-2)
 
 
 def _draw(anchors: Tensor, is_negative: Tensor, random_negatives: RandomNegatives) -> Tensor:

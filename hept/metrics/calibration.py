@@ -105,6 +105,8 @@ def fit_score_map(
         pt: (N,) in GeV.
     """
     known = np.isfinite(logits)
+    if not known.any():
+        return UNCHANGED
     x = np.asarray(logits, dtype=np.float64)[known]
     log_pt = np.zeros(len(x)) if pt is None else _log_pt(pt[known])
     inputs = np.stack([x, np.ones(len(x)), log_pt], axis=1)

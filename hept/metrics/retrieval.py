@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hept.devices.precision import exact_products
+from hept.devices.precision import exact_products, find_widest
 from hept.devices.threads import share_out
 
 GROUP = 16
@@ -108,7 +108,7 @@ def find_neighbors(embeddings: Tensor, particle_id: Tensor, is_query: Tensor) ->
     if not torch.isfinite(embeddings).all():
         raise ValueError("embeddings hold values that are not finite; they must be finite")
     device = embeddings.device
-    exact = torch.float32 if device.type == "mps" else torch.float64
+    exact = find_widest(device)
     _, particle, size = torch.unique(particle_id, return_inverse=True, return_counts=True)
     n_partners = (size[particle] - 1).masked_fill(particle_id == 0, 0)
     queries = (is_query & (n_partners > 0)).nonzero().squeeze(1)

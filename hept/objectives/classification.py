@@ -136,14 +136,14 @@ class ClassificationScores:
         fraction, pt = find_fraction(batch, self.target), batch.columns.get(self.target.pt or "")
         for begin, end in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True):
             scored = is_scored[begin:end]
-            self.logits.append(out[begin:end][scored].reshape(-1).double().cpu().numpy())
+            self.logits.append(out[begin:end][scored].reshape(-1).cpu().double().numpy())
             self.labels.append(label[begin:end][scored].cpu().numpy())
             self._fractions.append(fraction[begin:end][scored].float().cpu().numpy())
             if pt is not None:
                 self._pts.append(pt[begin:end][scored].float().cpu().numpy())
             if self.figures:
                 columns = {name: values[begin:end].cpu().numpy() for name, values in batch.columns.items()}
-                logits = out[begin:end].reshape(-1).double().cpu().numpy()
+                logits = out[begin:end].reshape(-1).cpu().double().numpy()
                 probability = self.calibration(logits, columns.get(self.target.pt or ""))
             for figure in self.figures:
                 figure.add(columns, probability)

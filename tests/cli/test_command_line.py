@@ -36,7 +36,7 @@ def test_user_errors_are_one_line_and_a_code(kind, code):
     """
     done = run_tool(body, "work")
     assert done.returncode == code
-    assert done.stderr == "error: hits.csv: found [a] b; expected c; d\n"
+    assert done.stderr == "error: hits.csv: found [a]\\nb; expected c; d\n"
     assert done.stdout == ""
     assert "Traceback" in run_tool(body, "work", "--debug").stderr
 

@@ -139,6 +139,11 @@ def check_whole_chain(dataset, folder, *, preset):
         assert len(pq.read_table(folder / "points.parquet")) == dataset.manifest.statistics().n_points
         assert hept.write_report(run).stat().st_size > 10_000
         assert hepdata.plot(dataset, folder / "pictures")
+        hepdata.view(dataset, folder / "events.html", split=dataset.splits[0])
+        hepdata.publish(dataset, folder / "published", events=0)
+        hept.compare_runs([run, run], folder / "runs.html", device="cpu")
+        if dataset.task == "tracking":
+            hept.score_tracks(folder / "points.parquet", dataset).to_json()
     return metrics
 
 
@@ -155,6 +160,8 @@ def test_raw_tracking_events(trackml_copy, keep_hits, tmp_path, name):
     keep_hits(trackml_copy, RAW_TRACKING[name])
     dataset = hepdata.build_tracking(trackml_copy, tmp_path / "set")
     assert check_whole_chain(dataset, tmp_path, preset="tracking-demo")["n_clouds"] == 1
+    tracked = hept.find_raw_tracks(tmp_path / "run", trackml_copy, tmp_path / "tracks.csv", device="cpu")
+    assert tracked.n_hits == dataset.manifest.statistics().n_points
 
 
 RAW_PILEUP = {
@@ -167,8 +174,10 @@ RAW_PILEUP = {
 
 @pytest.mark.parametrize("name", RAW_PILEUP)
 def test_raw_pileup_events(write_delphes, tmp_path, name):
-    dataset = hepdata.build_pileup(write_delphes(*RAW_PILEUP[name]), tmp_path / "set", split="50/25/25")
+    raw = write_delphes(*RAW_PILEUP[name])
+    dataset = hepdata.build_pileup(raw, tmp_path / "set", split="50/25/25")
     assert check_whole_chain(dataset, tmp_path, preset="pileup-demo")["n_clouds"] == 1
+    hept.clean(tmp_path / "run", raw, tmp_path / "friend.root", device="cpu")
 
 
 @pytest.mark.parametrize(

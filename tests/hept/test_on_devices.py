@@ -71,9 +71,9 @@ from torch.func import functional_call
 from hept import HEPT
 from hept.devices import triton_support
 
-def empty_like(tensor):
+def empty_like(tensor, device="cuda"):
     is_trained = isinstance(tensor, torch.nn.Parameter)
-    return torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda", requires_grad=is_trained)
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device=device, requires_grad=is_trained)
 
 # Fake tensors run no kernel: Triton need not be there.
 triton_support.has_triton = lambda: True
@@ -91,6 +91,26 @@ for settings in (*variants, *({"backend": name} for name in backends)):
         loss = (out[:-1] - out[1:]).square().mean()
         loss.backward()
         assert all(state[name].grad.device.type == "cuda" for name, _ in model.named_parameters())
+
+# Apple's GPUs have no float64. (The stand-in has no backward pass there.)
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+class WithoutFloat64(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        tensors = [each for each in tree_leaves(out) if isinstance(each, torch.Tensor)]
+        assert all(each.dtype != torch.float64 for each in tensors), func
+        return out
+
+for settings in variants:
+    model = HEPT(5, 3, 12, n_layers=1, hidden_dim=8, n_heads=2, **settings)
+    with FakeTensorMode(), WithoutFloat64():
+        names = *model.named_parameters(), *model.named_buffers()
+        state = {name: empty_like(each, "mps") for name, each in names}
+        features, coords = torch.empty(1000, 5, device="mps"), torch.empty(1000, 3, device="mps")
+        offsets = torch.empty(5, dtype=torch.int64, device="mps")
+        assert functional_call(model, state, (features, coords, offsets)).device.type == "mps"
 
 from hepdata.loader.batch import PairTensors
 from hept.losses import RandomNegatives, info_nce, number_particles

@@ -11,6 +11,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from hept.attention.kernels.operands import Blocks, Layout, Operands
+from hept.devices.precision import find_widest
 from hept.devices.tracing import is_exporting
 
 # Added to the normalisation of each table, so that a query without a near key gives 0.
@@ -73,7 +74,7 @@ def _sum_over_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def weigh(q: Tensor, k: Tensor) -> Tensor:
     """exp(−½‖q−k‖²) of the queries and keys of each block: (…, S, S) from (…, S, D) twice."""
-    if not has_float64(q.device):
+    if find_widest(q.device) != torch.float64:
         columns = zip(q.unbind(-1), k.unbind(-1), strict=True)
         squares = [(a.unsqueeze(-1) - b.unsqueeze(-2)).square() for a, b in columns]
         return torch.stack(squares).sum(0).mul(-0.5).exp()
@@ -97,11 +98,6 @@ def _extend(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
 def _exponentiate(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
     """Exp of the products of rows (·, S, D+2) and columns (·, D+2, S), at most 1: (·, S, S)."""
     return (left @ right).to(dtype).clamp(max=0.0).exp()
-
-
-def has_float64(device: torch.device) -> bool:
-    """Whether a device supports float64; Apple's GPUs do not."""
-    return device.type != "mps"
 
 
 def gather_slots(rows: Tensor, order: Tensor, blocks: Blocks) -> Tensor:

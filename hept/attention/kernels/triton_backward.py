@@ -61,7 +61,7 @@ def add_coords_gradient(
 ):  # fmt: skip
     """Add Σ_j force_ij (c_j − c_i) to (R, PP)."""
     column = tl.arange(0, PP)
-    for p in tl.static_range(P):
+    for p in tl.range(0, P, num_stages=1, loop_unroll_factor=2):
         difference = subtract_coords(coords + p, my_point, point, my_is_there, is_there, H * P, "evict_last")
         pull = tl.sum(force * difference, 1)
         acc += tl.where(column[None, :] == p, pull[:, None], 0.0)

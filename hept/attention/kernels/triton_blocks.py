@@ -56,7 +56,8 @@ def weigh(
     logit = tl.dot(mine, tl.trans(others), input_precision=PRECISION)
     logit = logit - half[:, None] - (0.5 * tl.sum(others * others, 1))[None, :]
     square = tl.zeros_like(logit)
-    for p in tl.static_range(P):
+    # Unrolled completely, the loop would need more registers than there are.
+    for p in tl.range(0, P, num_stages=1, loop_unroll_factor=2):
         difference = subtract_coords(coords + p, my_point, point, my_is_there, is_there, H * P, "")
         square += difference * difference
     logit -= 0.5 * square
