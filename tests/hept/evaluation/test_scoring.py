@@ -91,7 +91,8 @@ def test_true_tracks_have_the_helices_of_their_particles(raw, tmp_path):
     limits = {"qpt": 0.1, "eta": 0.02, "phi": 0.02, "d0": 0.5, "z0": 1.0}
     for name, limit in limits.items():
         assert np.median(np.abs(residuals.residual[name])) < limit, name
-        assert 0.2 < resolution(residuals.pull[name]) < 3, name
+        # Merged clusters lie further from their particle than the error of a hit.
+        assert 0.2 < resolution(residuals.pull[name]) < 5, name
 
 
 def test_missing_events_and_unknown_hits_are_counted(raw, tracking_dataset, tmp_path):
