@@ -2,7 +2,7 @@
 
 `bash` blocks run by bash, `python` blocks in one namespace; a block whose first line is a comment that is a
 file name, such as `# map.yaml`, is written to this file. `<!-- not run: REASON -->` above a block leaves it
-out. Three pages run with fewer events or a smaller model than they print (`SMALLER`). By hand, in an empty
+out. Four pages run with fewer events or a smaller model than they print (`SMALLER`). By hand, in an empty
 folder: `python .../tests/docs/test_pages.py PAGE.md`.
 """
 
@@ -30,6 +30,7 @@ SMALL = "--set model.n_layers=1 --set model.n_heads=2 --set model.n_tables=2"
 SMALLER = {
     "export": ("epochs=1", f"epochs=1 {SMALL}"),
     "pileup": ("--events 24 --pileup 10", "--events 12 --pileup 5"),
+    "quickstart": ("--events 24 --hits-per-event 800", "--events 12 --hits-per-event 300"),
     "tracking": ("--events 20 --hits-per-event 1000", "--events 12 --hits-per-event 400"),
 }
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(EXAMPLES.glob("*/README.md"))]
