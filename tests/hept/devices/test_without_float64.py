@@ -10,7 +10,7 @@ from hept.attention.definition import cut_into_blocks
 from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.kernels.plain import attend_plain
 from hept.devices import precision
-from hept.diagnosis.event import draw_event
+from hept.diagnosis.made_up_event import draw_event
 from hept.losses import RandomNegatives, info_nce
 from hept.metrics import average_precision_at_k
 
