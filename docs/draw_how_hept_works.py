@@ -38,7 +38,7 @@ def draw(path: Path, cloud: hepdata.PointCloud, model: hept.TrainedModel) -> Non
     """Four panels: the kernel, the regions, the blocks, and what they find."""
     attention = [m for m in model.network.modules() if isinstance(m, HEPTAttention)][LAYER]
     seen = watch(model, cloud, attention)
-    figure, panels = new_grid(4, n_columns=4, panel_size=(4.1, 3.9))
+    figure, panels = new_grid(4, n_columns=2, panel_size=(4.4, 3.3))
 
     distance = np.linspace(0, 2, 200)
     for omega in attention.omega()[:, 0].tolist():
