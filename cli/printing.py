@@ -23,10 +23,14 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
     # Not as the table's title, which rich wraps at the width of the table.
     console.print(title, style="bold", highlight=False, markup=False, soft_wrap=True)
     table = Table()
+    cells = [[format_value(value) for value in row] for row in rows]
+    # Where the terminal is narrow, heads and numbers wrap before the names of rows.
+    longest = max((len(row[0]) for row in cells), default=0)
     for position, name in enumerate(header):
-        table.add_column(name, justify="left" if position == 0 else "right")
-    for row in rows:
-        table.add_row(*(format_value(value) for value in row))
+        is_first = position == 0
+        table.add_column(name, justify="left" if is_first else "right", no_wrap=is_first and longest <= 26)
+    for row in cells:
+        table.add_row(*row)
     console.print(table)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import click
@@ -39,7 +40,10 @@ def command(runs: tuple[Path, ...], out: Path, json_path: Path | None, **argumen
     from hept.report.definitions import name_metric
 
     if found.settings:
-        rows = [(name, *map(str, values)) for name, values in found.settings.items()]
+        rows = [
+            (name, *(shorten(str(value), 60, placeholder=" …") for value in values))
+            for name, values in found.settings.items()
+        ]
         print_table("Settings that differ", ("setting", *found.names), rows)
     rows = [(name_metric(name), *map(format_estimate, values)) for name, values in found.metrics.items()]
     print_table("Mean over clouds ± standard error", ("metric", *found.names), rows)

@@ -54,13 +54,11 @@ def command(tracks: Path, dataset: str, json_path: Path | None, **arguments: Any
     ]
     print_table(f"{tracks} on {scored.n_events:,} events", ("", "value", "68 % interval", "of"), rows)
     for name, (edges, rates) in scored.bins().items():
-        binned = [
-            (
-                f"{edges[place]:.3g} to {edges[place + 1]:.3g}",
-                *(cell for rate in rates.values() for cell in (rate.value[place], int(rate.n_all[place]))),
-            )
-            for place in range(len(edges) - 1)
-        ]
+        binned = []
+        for place in range(len(edges) - 1):
+            counts = [(rate.value[place], int(rate.n_all[place])) for rate in rates.values()]
+            cells = (cell for value, n_all in counts for cell in (value if n_all else None, n_all))
+            binned.append((f"{edges[place]:.3g} to {edges[place + 1]:.3g}", *cells))
         header = (PROPERTIES[name], *(head for rate in rates for head in (rate.replace("_", " "), "of")))
         print_table(f"Double majority against {PROPERTIES[name]}", header, binned)
     for text, count in (

@@ -29,6 +29,8 @@ _SHOWN = {
     "duplicate_rate": "duplicates",
     "trackml_score": "TrackML score",
 }
+# Those of every step, which fit into 80 columns; --json has all.
+_SHOWN_OF_STEPS = ("efficiency_double_majority", "fake_rate", "duplicate_rate", "trackml_score")
 
 
 @click.command("tune-clustering")
@@ -49,20 +51,25 @@ def command(run: Path, dataset: str | None, json_path: Path | None, **arguments:
       hept-train tune-clustering runs/a
     """
     trials = hept.tune_clustering(run, dataset, **arguments, progress=True)
+    best = _best_of_each(trials)
     rows = [
-        (t.clustering.name, t.criterion, *(t.rates[name] for name in _SHOWN)) for t in _best_of_each(trials)
+        ("efficiency × purity", *(trial.criterion for trial in best)),
+        *((head, *(trial.rates[name] for trial in best)) for name, head in _SHOWN.items()),
     ]
-    header = ("", "efficiency × purity", *(_SHOWN.values()))
+    header = ("", *(trial.clustering.name for trial in best))
     print_table("The best three trees, and the best of the other methods", header, rows)
     if trials[0].steps:
-        steps = [(name, *(after[key] for key in _SHOWN)) for name, after in trials[0].steps.items()]
-        print_table("The first, step by step", ("after", *_SHOWN.values()), steps)
+        steps = [(name, *(after[key] for key in _SHOWN_OF_STEPS)) for name, after in trials[0].steps.items()]
+        heads = (_SHOWN[key] for key in _SHOWN_OF_STEPS)
+        print_table("The first, step by step", ("after", *heads), steps)
     write_json(json_path, [asdict(trial) for trial in trials])
     # Imported after the work: torch takes seconds.
     from hept.evaluation.tuning import name_file
 
     kept = name_file(find_weights(run))
-    console.print(f"The first is kept in {kept}: eval, predict and report use it.", highlight=False)
+    console.print(
+        f"The first is kept in {kept}: eval, predict and report use it.", highlight=False, soft_wrap=True
+    )
 
 
 def _best_of_each(trials: list[Trial]) -> list[Trial]:

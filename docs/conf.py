@@ -22,6 +22,7 @@ author = "The HEPT developers"
 release = metadata.version("hept")
 html_theme = "furo"
 html_title = f"HEPT {release}"
+html_show_copyright = False
 html_static_path: list[str] = []
 templates_path: list[str] = []
 exclude_patterns = ["_build"]

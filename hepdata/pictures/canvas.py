@@ -47,7 +47,7 @@ def new_figure(
 
 def new_figure_with_counts(n_panels: int) -> tuple[Figure, list[tuple[Axes, Axes]]]:
     """An empty figure with panels side by side, each above a low one that shares its x axis."""
-    figure = Picture(figsize=(6.4 * n_panels, 5.6), layout="constrained")
+    figure = Picture(figsize=(4.4 * n_panels, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(2, n_panels, squeeze=False, sharex="col", height_ratios=(3, 1))
     for panel in panels.ravel():

@@ -67,9 +67,9 @@ def draw_efficiencies(score: TrackScore) -> Figure:
         for (name, color), shift in zip(_RATE_COLORS.items(), (-0.15, 0.0, 0.15), strict=True):
             _draw_rate(panel, rates[name], edges, color, shift=shift, label=name.replace("_", " "))
         panel.set_ylim(0, 1.05)
-        above = "" if variable == "pt" else f", efficiency of those above {score.cuts.pt_min:g} GeV"
+        above = "" if variable == "pt" else f"; efficiency above {score.cuts.pt_min:g} GeV"
         label = PROPERTIES[variable]
-        panel.set_title(f"double majority against the particle's {label}{above}", loc="left", fontsize=10)
+        panel.set_title(f"double majority{above}", loc="left", fontsize=10)
         for name, entries in (("efficiency", "particles"), ("fake_rate", "tracks")):
             n_all = rates[name].n_all
             counts.stairs(
@@ -80,7 +80,7 @@ def draw_efficiencies(score: TrackScore) -> Figure:
         counts.set_ylabel("count")
         counts.set_xlabel(label)
         counts.legend(frameon=False, fontsize=8)
-    panels[0][0].legend(frameon=False)
+    panels[0][0].legend(frameon=False, fontsize=8, loc="upper right")
     return figure
 
 
