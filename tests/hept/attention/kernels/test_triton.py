@@ -116,7 +116,9 @@ def test_without_triton_there_is_none(monkeypatch):
 
 
 @needs_triton
-@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize(
+    "capability", [80, 90, *(pytest.param(other, marks=pytest.mark.slow) for other in (86, 89, 100, 120))]
+)
 def test_kernels_fit_the_gpu_they_are_compiled_for(capability):
     from benchmarks.bench_kernels import compile_attention, compile_keys
 
