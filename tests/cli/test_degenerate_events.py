@@ -28,8 +28,13 @@ def check_all_commands(build, out):
     assert code == 0, errors
 
 
+def first_hits(truth, n):
+    """Of particles: an event with nothing but noise is refused."""
+    return truth.hit_id[truth.particle_id > 0][:n]
+
+
 def first_hit(truth):
-    return truth.hit_id[truth.particle_id > 0][:1]
+    return first_hits(truth, 1)
 
 
 def first_particle(truth):
@@ -38,7 +43,7 @@ def first_particle(truth):
 
 TRACKING = {
     "1 hit": (first_hit, ()),
-    "2 hits": (lambda truth: truth.hit_id[:2], ()),
+    "2 hits": (lambda truth: first_hits(truth, 2), ()),
     "all noise, unlabelled": (lambda truth: truth.hit_id[truth.particle_id == 0], ("--unlabelled",)),
     "one particle": (first_particle, ()),
     "one hit a particle": (lambda t: t.hit_id[(t.particle_id > 0) & ~t.particle_id.duplicated()], ()),
