@@ -18,7 +18,7 @@ from hepdata.features.sectors import Sectors
 from hepdata.features.tracking import make_clouds, trackml_schema
 from hepdata.pipeline.event_range import ALL_EVENTS, EventRange
 from hepdata.pipeline.event_source import EventRef
-from hepdata.progress import Progress
+from hepdata.progress import Progress, Silent
 from hepdata.readers.acts import read_acts_event
 from hepdata.readers.acts_detector import is_digitization, read_acts_detector
 from hepdata.readers.trackml import read_event
@@ -100,8 +100,11 @@ class TrackingSource:
         """All chosen events in event-id order."""
         return [EventRef(event.event_id, event.stem) for event in self.events]
 
-    def list_files(self, progress: Progress | None = None) -> list[SourceFile]:  # noqa: ARG002 (files are small)
-        """The files that are read, with checksums; a zip counts as one file."""
+    def list_files(self, progress: Progress | None = None) -> list[SourceFile]:
+        """The files that are read, with checksums; a zip counts as one file.
+
+        `progress` is told of files whose last line has no line end.
+        """
         files = [
             event.parts[part]
             for event in self.events
@@ -110,6 +113,7 @@ class TrackingSource:
         ]
         files += [file for file in (self.detectors, self.digitization) if file is not None]
         paths = list(dict.fromkeys(file.container or Path(file.name) for file in files))
+        _announce_open_ends(files, progress or Silent())
         return [
             SourceFile(name=_short_name(path, self.root), bytes=size, sha256=digest)
             for path, (size, digest) in zip(paths, checksum_files(paths), strict=True)
@@ -137,6 +141,16 @@ class TrackingSource:
         return lambda: [
             add_pairs(cloud, self.config.pairs) for cloud in make_clouds(event, self.detector, choice)
         ]
+
+
+def _announce_open_ends(files: Sequence[RawFile], listener: Progress) -> None:
+    found = [file for file in files if file.name.endswith(".csv") and not file.has_line_end()]
+    if found:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        listener.announce(
+            f"{Path(found[0].name).name}{more}: no line end after the last line, whose last number may be "
+            "cut. An event is used if it has all its values and ids"
+        )
 
 
 def add_pairs(cloud: PointCloud, choice: PairChoice, schema: Schema = TRACKING) -> PointCloud:

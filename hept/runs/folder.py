@@ -20,6 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from hepdata.errors import InputError
+from hepdata.readers.trackml_files import refuse_endless
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
 from hepdata.yaml_text import parse_yaml, read_yaml
@@ -263,7 +264,7 @@ def find_weights(source: str | Path) -> Path:
     The names of `list_kept` are weights that come with the package.
 
     Raises:
-        InputError: There is none.
+        InputError: There is none, or it is a pipe or a device.
     """
     if is_hub_address(source):
         return fetch_weights(source)
@@ -279,6 +280,7 @@ def find_weights(source: str | Path) -> Path:
             f"{', '.join(list_kept())}",
             remedy="check the path, or train first with hept-train fit",
         )
+    refuse_endless(path)
     return path
 
 

@@ -38,7 +38,7 @@ def first_particle(truth):
 
 TRACKING = {
     "1 hit": (first_hit, ()),
-    "2 hits": (lambda truth: truth.hit_id[:2], ()),
+    "2 hits": (lambda truth: truth.hit_id[truth.particle_id > 0][:2], ()),
     "all noise, unlabelled": (lambda truth: truth.hit_id[truth.particle_id == 0], ("--unlabelled",)),
     "one particle": (first_particle, ()),
     "one hit a particle": (lambda t: t.hit_id[(t.particle_id > 0) & ~t.particle_id.duplicated()], ()),

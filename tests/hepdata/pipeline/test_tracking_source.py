@@ -2,6 +2,7 @@ import pickle
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hepdata.features.hit_clouds import CloudChoice
 from hepdata.features.sectors import Sectors
 from hepdata.pipeline.event_range import EventRange
 from hepdata.pipeline.tracking_source import TRACKING_PRESETS, PairChoice, TrackingConfig, open_tracking
+from hepdata.progress import Silent
 
 SIXTY = TRACKING_PRESETS["tracking-60k"]
 
@@ -101,6 +103,23 @@ def test_files_are_listed_once_with_their_checksum(tracking_source, trackml_even
     assert {file.name for file in files} == {path.name for path in trackml_events.iterdir()}
     assert len(files) == 6 * 4 + 1
     assert all(file.bytes == (trackml_events / file.name).stat().st_size for file in files)
+
+
+def test_a_build_says_which_files_have_no_last_line_end(trackml_copy):
+    class Listener(Silent):
+        lines: ClassVar[list[str]] = []
+
+        def announce(self, line):
+            self.lines.append(line)
+
+    open_tracking(trackml_copy, SIXTY).list_files(Listener())
+    assert not Listener.lines
+    for name in ("hits", "truth"):
+        path = trackml_copy / f"event000001000-{name}.csv"
+        path.write_bytes(path.read_bytes()[:-1])
+    open_tracking(trackml_copy, SIXTY).list_files(Listener())
+    (line,) = Listener.lines
+    assert line.startswith("event000001000-hits.csv and 1 more: no line end after the last line")
 
 
 @pytest.mark.parametrize(
