@@ -76,12 +76,6 @@ def finish_dataset(
 def publish(staging: Path, out: Path, manifest: Manifest, *, is_replaced: bool = False) -> None:
     """Give a complete staging folder the name `out`.
 
-    Args:
-        staging: The folder; what is not part of the dataset is removed.
-        out: The dataset's folder, which must not exist or be empty, unless `is_replaced`.
-        manifest: Of the dataset.
-        is_replaced: Whether an existing dataset at `out` is replaced.
-
     Raises:
         InputError: One of the folders holds something that this program did not write.
         JobError: The disk refuses.

@@ -31,19 +31,9 @@ def merge_datasets(
     compression: Compression = "none",
     progress: Progress | None = None,
 ) -> Manifest:
-    """Put the clouds of several datasets into one new folder, split by split, in the given order.
+    """Put the clouds of several datasets into one new folder, split by split; see `hepdata.merge`.
 
     Parquet shards are copied; HDF5 files are written again.
-
-    Args:
-        sources: Folders or fsspec URLs of datasets with the same configuration and different events.
-        out: New folder or fsspec URL.
-        compression: Of HDF5 files; "gzip" is smaller and slower to read.
-        progress: Told of every file.
-
-    Raises:
-        InputError: Datasets that do not fit together, or `out` exists or is being written.
-        JobError: The disk refuses.
     """
     parts = [(open_location(source), Manifest.read(source)) for source in sources]
     _check_agreement(parts)
