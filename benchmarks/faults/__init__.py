@@ -1,1 +1,1 @@
-"""Fault injection: kills, damaged files, full disks, concurrent processes; `make faults` counts what survives."""
+"""Fault injection: kills, damaged files, full disks, concurrent processes; `make faults` counts survivors."""
