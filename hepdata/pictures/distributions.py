@@ -217,7 +217,7 @@ def _draw_sizes(sizes: _Sizes, note: str, path: Path) -> Path:
         panel.set_xlabel(name, color=INK)
         panel.set_ylabel("count", color=INK)
         panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-        # Room for a tick or two on either side: between them a single number would get fractions.
+        # Leave room for a tick on either side: a single number would otherwise get fractional ticks.
         panel.set_xlim(edges[0] - 1, edges[-1] + 1)
         if _spans_decades(counts):
             panel.set_yscale("log")

@@ -203,7 +203,7 @@ def _open_study(out: Path, search: Mapping[str, Space], seed: int) -> optuna.Stu
         study = optuna.create_study(
             storage=storage, study_name="hept", direction="maximize", load_if_exists=True
         )
-    except Exception as error:  # of a damaged journal: whatever JSON and Optuna raise
+    except Exception as error:  # JSON and Optuna raise many kinds of exceptions for a damaged journal
         raise InputError(
             path,
             found=f"an unreadable file ({type(error).__name__}: {' '.join(str(error).split())[:150]})",

@@ -10,7 +10,7 @@ from pathlib import Path
 from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
 from hepdata.progress import Progress, Silent, counting
-from hepdata.storage.dataset.finish import fresh_staging, publish
+from hepdata.storage.dataset.finish import fresh_staging, move_into_place
 from hepdata.storage.dataset.lock import lock_output
 from hepdata.storage.dataset.manifest import (
     FORMAT_VERSION,
@@ -73,7 +73,7 @@ def convert_dataset(
             skipped=manifest.skipped,
         )
         result.write(staging)
-        publish(staging, folder, result)
+        move_into_place(staging, folder, result)
     return result
 
 

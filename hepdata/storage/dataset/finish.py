@@ -69,11 +69,11 @@ def finish_dataset(
         skipped=skipped,
     )
     manifest.write(staging)
-    publish(staging, out, manifest, is_replaced=is_replaced)
+    move_into_place(staging, out, manifest, is_replaced=is_replaced)
     return manifest
 
 
-def publish(staging: Path, out: Path, manifest: Manifest, *, is_replaced: bool = False) -> None:
+def move_into_place(staging: Path, out: Path, manifest: Manifest, *, is_replaced: bool = False) -> None:
     """Give a complete staging folder the name `out`.
 
     Raises:

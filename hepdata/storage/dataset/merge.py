@@ -11,7 +11,7 @@ from pathlib import Path
 from hepdata.errors import InputError
 from hepdata.progress import Progress, Silent, counting
 from hepdata.storage.atomic import disk_errors
-from hepdata.storage.dataset.finish import fresh_staging, publish
+from hepdata.storage.dataset.finish import fresh_staging, move_into_place
 from hepdata.storage.dataset.lock import lock_output
 from hepdata.storage.dataset.manifest import Manifest, ShardRecord, make_manifest
 from hepdata.storage.dataset.names import SPLITS, name_hdf5, name_shard
@@ -77,7 +77,7 @@ def merge_datasets(
             format_version=first.format_version,
         )
         manifest.write(staging)
-        publish(staging, folder, manifest)
+        move_into_place(staging, folder, manifest)
     return manifest
 
 
