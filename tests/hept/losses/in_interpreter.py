@@ -17,8 +17,9 @@ from conftest import literal_info_nce, random_cloud, to_rows
 
 from benchmarks.counted_gathers import count_gathers
 from benchmarks.memory import map_memory
+from benchmarks.traffic import count_loss
 from hept.losses import RandomNegatives, info_nce
-from hept.losses.fused import CHUNK, count_traffic, find_constants, sum_pairs
+from hept.losses.fused import CHUNK, find_constants, sum_pairs
 from hept.losses.particles import weigh_anchors
 from hept.losses.triton_pairs import add_anchors, draw_points
 
@@ -128,7 +129,7 @@ def traffic():
             sum_pairs(*inputs)
         # Torch clears the gradient.
         cleared = size * cloud.x.numel()
-        found[f"exact: {is_exact}"] = [count_traffic(*inputs).n_bytes - cleared, counted.n_bytes]
+        found[f"exact: {is_exact}"] = [count_loss(*inputs).n_bytes - cleared, counted.n_bytes]
     return found
 
 
