@@ -59,8 +59,8 @@ def add_cleaning(page: Page, cleaning: Cleaning) -> None:
         page.add_figure(
             _draw_jets(cleaning, radius),
             f"Jets with R = {radius} and pT above {PT_MIN[radius]:g} GeV against pT and η of the jet and the "
-            "number of collisions; bars are one standard deviation, below are the jets of each bin. "
-            "Of chs and none, some lie beyond the axes.",
+            "number of collisions, estimated from charged pileup; bars are one standard deviation, below are "
+            "the jets of each bin. Of chs and none, some lie beyond the axes.",
         )
     page.add_figure(
         _draw_missing_pt(cleaning),
