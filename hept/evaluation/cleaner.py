@@ -69,6 +69,7 @@ def clean(
     if events.branches.is_labelled:
         # Only for the vertices of charged particles: the labels of neutral particles are not needed.
         events = replace(events, config=replace(config, is_labelled=True))
+    _check_inputs(trained, events, source)
     listener, refs, n_particles = progress or Silent(), events.list_events(), 0
     with counting(listener, "cleaning", len(refs), "event"), write_friend(out, COLUMNS) as file:
         for _, clouds in events.read_clouds(refs):
@@ -79,6 +80,18 @@ def clean(
             n_particles += len(rows["score"])
             listener.advance()
     return Cleaned(out, len(refs), n_particles)
+
+
+def _check_inputs(trained: TrainedModel, events: PileupSource, source: str) -> None:
+    """Refuse a file whose branches do not give the model's inputs."""
+    for entry in (*trained.features, *trained.coords):
+        if not events.schema.has_column(entry.column):
+            raise InputError(
+                f"{source}, branches {events.branches.name}",
+                found=f"no {entry.column!r}, which is an input of {trained.source}",
+                expected="its leaves: IsPU or references (vertex), D0, DZ, or Eem and Ehad (em_fraction)",
+                remedy="choose other branches, see hept-data inspect, or train without this feature",
+            )
 
 
 def _weigh(trained: TrainedModel, cloud: PointCloud) -> dict[str, NDArray[np.float32]]:
