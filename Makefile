@@ -13,7 +13,7 @@ STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-real check bench docs faults clean
+.PHONY: help setup demo test test-pages test-slow test-real check bench docs faults clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -35,14 +35,17 @@ $(STAMP): pyproject.toml constraints.txt hept/attention/kernels/native.cpp hept/
 demo: setup  ## raw events -> datasets -> training -> evaluation -> pictures, in a few minutes
 	$(BIN)/hept-train demo demo
 
-test: setup  ## the whole test suite except the slow tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+test: setup  ## the whole test suite except the three below
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
+test-pages: setup  ## every command and code block of the documentation, the notebooks and the examples of --help
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m pages
 
 test-slow: setup  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
 test-real: setup  ## the tests on real files, in the folder that HEPT_REAL_FILES names (CONTRIBUTING.md)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m 'real_files and not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m 'real_files and not slow'
 
 check: setup  ## style (ruff), types (mypy strict), direction of imports (import-linter)
 	$(BIN)/ruff check .

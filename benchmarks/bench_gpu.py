@@ -1,6 +1,6 @@
 """Cost of a forward pass and a training step on a GPU at 60,000 points, counted without a GPU.
 
-Ours is compared with the authors' steps; one dispatched operator is one launch, see `hept.devices.traffic`.
+Ours is compared with the authors' steps; one dispatched operator is one launch, see `benchmarks.traffic`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tensors that say they are on a GPU and compute on the CPU: real values, and the host's waits counted.
+"""Tensors that report a GPU as their device and compute on the CPU: they count how often the host waits.
 
 For code whose sizes depend on values, which fake tensors do not have. Needs `stand_in` where there is no GPU.
 """

@@ -26,10 +26,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from benchmarks.traffic import TrafficCounter
 from hepdata.loader.batch import PairTensors
 from hept import HEPT
 from hept.devices import triton_support
-from hept.devices.traffic import TrafficCounter
 from hept.losses import RandomNegatives, info_nce, number_particles
 from hept.paper import literal_model
 

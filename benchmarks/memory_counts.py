@@ -16,9 +16,9 @@ if __name__ == "__main__":
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from benchmarks.traffic import TrafficCounter
 from hepdata.schema import ModelInput
 from hept.devices import triton_support
-from hept.devices.traffic import TrafficCounter
 from hept.model.build import build_network
 from hept.model.network import checkpoint_activations
 from hept.settings.fields import ModelConfig

@@ -6,7 +6,8 @@
 With five folds, every fifth event of each file is tested, twelve of the next fold of each file choose the
 epoch and calibrate, and `--train` of each file's others train, the same for every system. `--apply` tests the
 models on all events of further files, such as those of another number of collisions. What a fold gives is
-kept in OUT/fold-N; the same command goes on where another one stopped.
+kept in OUT/fold-N, another length of training or seed under its own name; the same command goes on where
+another one stopped.
 
 The table has each figure over all test events of a file, and its ratio to PUPPI's over the same events, with
 a 68 % interval from resampling events, the same for both.
@@ -43,11 +44,16 @@ SYSTEMS: dict[str, tuple[str, dict[str, object]]] = {
     "gcn": ("pileup-best", {"model.kind": "gcn"}),
     "flatformer": ("pileup-best", {"model.kind": "flatformer"}),
     "focal": ("pileup-best", {"loss.kind": "focal"}),
-    "cross-entropy": ("pileup-best", {"loss.kind": "cross-entropy"}),
-    "missing-pt": ("pileup-best", {"loss.missing_pt": 0.1}),
+    "fraction": ("pileup-best", {"loss.kind": "fraction"}),
+    **{
+        f"missing-pt-{factor:g}": ("pileup-best", {"loss.missing_pt": factor})
+        for factor in (0.1, 0.01, 0.001)
+    },
 }
 PUPPI = "puppi"
 N_VALID = 12
+# Training events of each file, epochs, and seed.
+USUAL = {"train": [200], "epochs": [1], "seed": [42]}
 N_RESAMPLED = 1000
 
 Events = NDArray[np.int64]
@@ -241,7 +247,7 @@ def run_study(arguments: argparse.Namespace) -> Iterator[Path]:
         folder = arguments.out / f"fold-{number}"
         folder.mkdir(parents=True, exist_ok=True)
         paths = {name: folder / f"{name}.json" for name in arguments.baselines}
-        paths |= {name: folder / f"{_label(name, arguments.seed)}.json" for name in arguments.systems}
+        paths |= {name: folder / f"{_label(name, arguments)}.json" for name in arguments.systems}
         missing = {name: path for name, path in paths.items() if not path.exists()}
         if not missing:
             continue
@@ -279,8 +285,11 @@ def _train_and_test(name: str, fold: Fold, out: Path, arguments: argparse.Namesp
     return record
 
 
-def _label(system: str, seed: int) -> str:
-    return system if seed == 42 else f"{system}-seed-{seed}"
+def _label(system: str, arguments: argparse.Namespace) -> str:
+    """Name of a result: the system, and how its training differs from the usual one."""
+    values = {"train": arguments.train, "epochs": [arguments.epochs], "seed": [arguments.seed]}
+    changed = [(name, value) for name, value in values.items() if value != USUAL[name]]
+    return "-".join([system, *(str(part) for name, value in changed for part in (name, *value))])
 
 
 def _build(arguments: argparse.Namespace, files: list[str], out: Path, rule: str) -> hepdata.Dataset:
@@ -302,12 +311,12 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="OUT")
     parser.add_argument("files", nargs="*")
     parser.add_argument("--events", type=int, nargs="+", help="of each file; all where not given")
-    parser.add_argument("--train", type=int, nargs="+", default=[800], help="at most, of each file")
+    parser.add_argument("--train", type=int, nargs="+", default=USUAL["train"], help="at most, of each file")
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--run-folds", type=int, nargs="*", help="only these")
     parser.add_argument("--apply", nargs="*", default=[], metavar="FILE", help="also test on these")
-    parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--epochs", type=int, default=USUAL["epochs"][0])
+    parser.add_argument("--seed", type=int, default=USUAL["seed"][0])
     parser.add_argument("--scored-pt", type=float, default=0.0, help=f"published: {SCORED_PT:g}")
     parser.add_argument("--branches", default="pf")
     parser.add_argument("--baselines", nargs="*", default=["truth", PUPPI, "chs", "none"])

@@ -157,7 +157,7 @@ in place of a loss, whose sizes depend on the data, so that its true step is slo
 ## Counts
 
 Counted without a GPU: an operator is one launch that reads its inputs and writes its outputs, and our fused
-kernels have formulas that tests check (`hept/devices/traffic.py`). What a cache saves is not in it. "without
+kernels have formulas that tests check (`benchmarks/traffic.py`). What a cache saves is not in it. "without
 Triton" is what GPUs before compute capability 8.0 run; its loss depends on values and cannot be counted.
 """
 

@@ -24,13 +24,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from benchmarks.traffic import TrafficCounter
 from hepdata.loader.batch import Batch, PairTensors
 from hepdata.progress import Silent
 from hepdata.schema import PILEUP, TRACKING
 from hept.devices import triton_support
 from hept.devices.choice import Precision
 from hept.devices.determinism import deterministic
-from hept.devices.traffic import TrafficCounter
 from hept.devices.transfer import move_batches
 from hept.losses import RandomNegatives
 from hept.model.network import InPrecision

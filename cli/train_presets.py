@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -27,4 +26,4 @@ def command(json_path: Path | None) -> None:
     print_table("Presets", ("", "points per cloud", "device", "epochs"), rows)
     for card in cards:
         console.print(f"{card.name}: {card.purpose}; {card.time}", highlight=False, soft_wrap=True)
-    write_json(json_path, [asdict(card) for card in cards])
+    write_json(json_path, [card.model_dump() for card in cards])

@@ -13,12 +13,12 @@ from hepdata.features.point_steps import PointSteps
 from hepdata.loader.dataset import Dataset, open_dataset
 from hepdata.pipeline.build import BuildOptions, BuildSummary, build_dataset
 from hepdata.pipeline.colliderml_source import ColliderMLSource, open_colliderml
+from hepdata.pipeline.event_range import EventRange
 from hepdata.pipeline.pileup_source import PileupSource, with_changes
 from hepdata.pipeline.point_steps_source import PointStepsSource
 from hepdata.pipeline.table_source import open_tables
-from hepdata.pipeline.tracking_choice import check_truth, choose_pairs, choose_tracking, parse_events
+from hepdata.pipeline.tracking_choice import check_truth, choose_pairs, choose_tracking
 from hepdata.pipeline.tracking_source import (
-    EventChoice,
     PairChoice,
     PairDefinition,
     TrackingConfig,
@@ -126,9 +126,13 @@ def build_tracking(
         radius=radius,
         cell_features=cell_features,
     )
-    first, last = parse_events(events)
-    chosen = EventChoice(first_event=first, last_event=last, max_events=max_events, ignore_truth=unlabelled)
-    source = open_raw_events(Path(raw), config, chosen, None if detectors is None else Path(detectors))
+    source = open_raw_events(
+        Path(raw),
+        config,
+        EventRange.parse(events, max_events),
+        None if detectors is None else Path(detectors),
+        ignore_truth=unlabelled,
+    )
     check_truth(source.config, pairs, noise, min_pt)
     steps = PointSteps.choose(source.schema, _listed(define), _listed(select), relabel=relabel)
     with listen(progress) as listener:
@@ -136,7 +140,12 @@ def build_tracking(
 
 
 def open_raw_events(
-    raw: Path, config: TrackingConfig, chosen: EventChoice, detectors: Path | None
+    raw: Path,
+    config: TrackingConfig,
+    events: EventRange,
+    detectors: Path | None,
+    *,
+    ignore_truth: bool,
 ) -> TrackingSource | ColliderMLSource:
     """The events of TrackML's or ColliderML's files, whichever they are.
 
@@ -144,7 +153,7 @@ def open_raw_events(
         InputError: Unusable files, or a detectors file where none is needed.
     """
     if not is_colliderml(raw):
-        return open_tracking(raw, config, detectors=detectors, **chosen)
+        return open_tracking(raw, config, detectors=detectors, events=events, ignore_truth=ignore_truth)
     if detectors is not None:
         raise InputError(
             "`detectors`",
@@ -152,7 +161,7 @@ def open_raw_events(
             expected="a detectors file with TrackML events only",
             remedy="leave it out: there are no cells whose shapes would need the modules",
         )
-    return open_colliderml(raw, config, **chosen)
+    return open_colliderml(raw, config, events=events, ignore_truth=ignore_truth)
 
 
 def _add_steps(
@@ -220,15 +229,10 @@ def build_pileup(
         step_bytes=step_size,
     )
     inputs = [files] if isinstance(files, str | os.PathLike) else files
-    first, last = parse_events(events)
+    chosen = EventRange.parse(events, max_events)
     with listen(progress) as listener:
         source = PileupSource.open(
-            [os.fspath(file) for file in inputs],
-            config,
-            first_event=first,
-            last_event=last,
-            max_events=max_events,
-            progress=listener,
+            [os.fspath(file) for file in inputs], config, events=chosen, progress=listener
         )
         if options.get("workers") is None:
             options["workers"] = source.choose_workers()
@@ -280,14 +284,11 @@ def build_table(
         JobError: No space or memory left, or a worker died; the same call continues.
     """
     inputs = [files] if isinstance(files, str | os.PathLike) else files
-    first, last = parse_events(events)
     source = open_tables(
         [os.fspath(file) for file in inputs],
         Path(schema),
         is_labelled=not unlabelled,
-        first_event=first,
-        last_event=last,
-        max_events=max_events,
+        events=EventRange.parse(events, max_events),
     )
     target = source.schema.target
     has_pairs = target is not None and target.objective == "pairs" and not unlabelled

@@ -178,7 +178,10 @@ def evaluate(
         progress: See `hepdata.progress.listen`.
 
     Returns:
-        See `hept.evaluation.evaluator.evaluate`.
+        `loss`; pairs: `ap@0.9`, `ap@0.5`, `ap@0`, `precision19@…`, `recall19@…`, means over clouds;
+        classification: `auc` (average precision), `roc_auc`, `f1`, pooled and `…_per_cloud`; `n_clouds`;
+        the further figures of merit that the dataset's target names; and those of
+        `hept.metrics.track_score.TrackScore` where tracks are looked for.
 
     Raises:
         InputError: No weights, no dataset, model and dataset do not fit, or the split is empty.

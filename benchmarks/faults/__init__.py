@@ -1,1 +1,1 @@
-"""Faults on purpose: kills, damage, full disks, rivals; `make faults` counts what survives."""
+"""Fault injection: kills, damaged files, full disks, concurrent processes; `make faults` counts survivors."""

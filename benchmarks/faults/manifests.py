@@ -1,4 +1,4 @@
-"""Manifests with a valid checksum that say anything: nothing outside of the dataset's folder is touched."""
+"""Hostile manifests with a valid checksum: nothing outside of the dataset's folder may be touched."""
 
 from __future__ import annotations
 

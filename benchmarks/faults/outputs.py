@@ -32,7 +32,7 @@ def read_report(run: Path) -> Result:
 
 
 def read_exported(folder: Path) -> Result:
-    """Exported models hold times: what counts is that they can be loaded."""
+    """Exported models contain time stamps: they are compared by loading them."""
     return {
         name: content if content == OLD else _load(folder / name)
         for name, content in read_all(folder).items()

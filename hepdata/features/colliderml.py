@@ -59,7 +59,8 @@ def make_clouds(event: ColliderMLEvent, schema: Schema, choice: CloudChoice) -> 
     if event.particles is not None:
         particle_id = hits["particle_id"]
         if choice.min_pt is not None:
-            pt = label_particles(particle_id, event.particles, name)["pt"]
+            every = label_particles(particle_id, event.particles, name)
+            pt = every.columns["pt"][every.particle_j]
     kept = keep_hits(layer, particle_id, pt, choice, name)
     # Nothing is copied where all hits are kept.
     rows = slice(None) if len(kept) == len(layer) else kept
@@ -72,10 +73,10 @@ def make_clouds(event: ColliderMLEvent, schema: Schema, choice: CloudChoice) -> 
         columns["time"] = hits["time"][rows]
     if schema.has_column("baseline_track"):
         columns["baseline_track"] = assign_tracks(event)[rows]
+    labels = None
     if particle_id is not None and event.particles is not None:
-        columns["particle_id"] = particle_id[rows]
-        columns |= label_particles(columns["particle_id"], event.particles, name)
-    return divide_hits(event.event_id, columns, schema, choice, name)
+        labels = label_particles(particle_id[rows], event.particles, name)
+    return divide_hits(event.event_id, columns, labels, schema, choice, name)
 
 
 def assign_tracks(event: ColliderMLEvent) -> NDArray[np.int64]:

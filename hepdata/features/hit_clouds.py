@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
 from hepdata.features.curve import curve_order
-from hepdata.features.labels import NOISE, count_hits
+from hepdata.features.labels import NOISE, ParticleLabels, count_by_particle
 from hepdata.features.layers import LayerChoice, name_layers
 from hepdata.features.sectors import Sectors
 from hepdata.schema import Column, Schema
@@ -111,18 +111,31 @@ def keep_hits(
 
 
 def divide_hits(
-    event_id: int, columns: Arrays, schema: Schema, choice: CloudChoice, name: str
+    event_id: int,
+    columns: Arrays,
+    labels: ParticleLabels | None,
+    schema: Schema,
+    choice: CloudChoice,
+    name: str,
 ) -> list[PointCloud]:
     """The clouds of one event, points along the space-filling curve; a sector without hits gives none.
+
+    Args:
+        event_id: Event number.
+        columns: (J,) each; labels of hits that are not those of their particles too.
+        labels: The particles of the hits; None without truth.
+        schema: Columns of the clouds.
+        choice: Division in φ.
+        name: Of the event, for messages.
 
     Raises:
         InputError: A value is not finite in the type of its column.
     """
     order = curve_order(columns["eta"].astype(np.float32), columns["phi"].astype(np.float32))
-    sectors, is_labelled = choice.sectors, "particle_id" in columns
-    if sectors.n_sectors > 1 and is_labelled:
-        home = sectors.find_home(columns["u"], columns["v"], columns["particle_id"])
-        columns = columns | {HOME_SECTOR.name: home}
+    sectors, of_particles = choice.sectors, {} if labels is None else _as_stored(labels.columns, schema, name)
+    if sectors.n_sectors > 1 and labels is not None:
+        particle_id = labels.columns["particle_id"][labels.particle_j]
+        columns = columns | {HOME_SECTOR.name: sectors.find_home(columns["u"], columns["v"], particle_id)}
     # Narrow before reordering: half the memory to move.
     stored, clouds = _as_stored(columns, schema, name), []
     for sector in range(sectors.n_sectors):
@@ -132,8 +145,11 @@ def divide_hits(
             if not len(rows):
                 continue
         own = {key: values.take(rows) for key, values in stored.items()}
-        if is_labelled:
-            own |= _as_stored(count_hits(own["particle_id"], own["layer"]), schema, name)
+        if labels is not None:
+            particle_j = labels.particle_j.take(rows)
+            own |= {key: values.take(particle_j) for key, values in of_particles.items()}
+            counts = count_by_particle(labels.columns["particle_id"], particle_j, own["layer"])
+            own |= _as_stored(counts, schema, name)
         own = {column.name: own[column.name] for column in schema.columns}
         clouds.append(PointCloud(schema.task, event_id, sector, own))
     return clouds
@@ -149,10 +165,10 @@ def _as_stored(columns: Arrays, schema: Schema, name: str) -> Arrays:
         with np.errstate(over="ignore"):
             values = given.astype(column.dtype, copy=False)
         if values.dtype.kind == "f" and not np.isfinite(values).all():
-            hit = np.flatnonzero(~np.isfinite(values))[0]
+            row, key = np.flatnonzero(~np.isfinite(values))[0], "hit" if "hit_id" in columns else "particle"
             raise InputError(
                 name,
-                found=f"{column.name} = {given[hit]} at hit {columns['hit_id'][hit]}",
+                found=f"{column.name} = {given[row]} at {key} {columns[f'{key}_id'][row]}",
                 expected="a number that float32 can hold",
                 remedy="repair the event's files or leave it out",
             )

@@ -5,7 +5,7 @@ In: particle of every hit, particles, layers; out: one array per label. Axes: J 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,52 +45,66 @@ def add_origin(schema: Schema) -> Schema:
     return replace(schema, columns=(*schema.columns, *ORIGIN), symmetries=symmetries)
 
 
-def label_particles(
-    particle_id: NDArray[np.int64], particles: Columns, event: str
-) -> dict[str, NDArray[Any]]:
-    """Transverse momentum and η of the particle of every hit, its collision and origin where they are known.
+@dataclass(frozen=True)
+class ParticleLabels:
+    """The particles of hits. Axes: J hits, K distinct particles, noise included.
 
-    All are 0 for noise and for particles that the source does not record.
+    Attributes:
+        particle_j: (J,) which of the K particles made each hit.
+        columns: (K,) each: particle_id, transverse momentum, η; collision and origin where they are known.
+    """
+
+    particle_j: NDArray[np.integer]
+    columns: dict[str, NDArray[Any]]
+
+
+def label_particles(particle_id: NDArray[np.int64], particles: Columns, event: str) -> ParticleLabels:
+    """Find the particle of every hit; all labels are 0 for noise and for what the source does not record.
 
     Raises:
         InputError: A particle with hits flies along the beam, where η is infinite.
     """
+    particle_k, particle_j = _encode(particle_id)
     known = particles["particle_id"]
     # By hashing: a binary search takes ten times as long.
-    found = pc.index_in(pa.array(particle_id), pa.array(known)).fill_null(len(known)).to_numpy()
+    found = pc.index_in(pa.array(particle_k), pa.array(known)).fill_null(len(known)).to_numpy()
     # Row len(known), of zeros, is for noise and for what is not listed.
-    row = np.where(particle_id == NOISE, len(known), found)
-    px, py, pz = (np.append(particles[name], 0).astype(np.float64) for name in ("px", "py", "pz"))
+    row = np.where(particle_k == NOISE, len(known), found)
+    px, py, pz = (np.append(particles[name], 0).astype(np.float64)[row] for name in ("px", "py", "pz"))
     pt = np.hypot(px, py)
-    labels: dict[str, NDArray[Any]] = {"pt": pt[row]}
-    still = np.flatnonzero((labels["pt"] == 0) & (row < len(known)))
+    still = np.flatnonzero((pt == 0) & (row < len(known)))
     if len(still):
         raise InputError(
             event,
-            found=f"particle {particle_id[still[0]]} without transverse momentum",
+            found=f"particle {particle_k[still[0]]} without transverse momentum",
             expected="particles with px or py",
             remedy="repair the particles file or leave the event out",
         )
     with np.errstate(divide="ignore", invalid="ignore"):
-        eta = pseudorapidity(pt, pz)
-    eta[-1] = 0
-    labels["particle_eta"] = eta[row]
+        eta = np.where(row < len(known), pseudorapidity(pt, pz), 0)
+    labels: dict[str, NDArray[Any]] = {"particle_id": particle_k, "pt": pt, "particle_eta": eta}
     if "vertex_primary" in particles:
         labels["vertex_primary"] = np.append(particles["vertex_primary"], 0)[row]
     if set(_ORIGIN_SOURCE) <= set(particles):
         for column, name in zip(ORIGIN, _ORIGIN_SOURCE, strict=True):
             labels[column.name] = np.append(particles[name], 0)[row]
-    return labels
+    return ParticleLabels(particle_j, labels)
 
 
 def count_hits(particle_id: NDArray[np.int64], layer: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """How many hits and layers of a cloud each hit's particle has; see `count_by_particle`."""
+    particle_k, particle_j = _encode(particle_id)
+    return count_by_particle(particle_k, particle_j, layer)
+
+
+def count_by_particle(
+    particle_k: NDArray[np.int64], particle_j: NDArray[np.integer], layer: NDArray[np.integer]
+) -> dict[str, NDArray[Any]]:
     """How many hits and layers of a cloud each hit's particle has; 0 for noise.
 
     Only hits of this cloud count: a particle that is cut by the edge of a sector, or by the choice of
     layers, is reconstructable only if enough of it is left.
     """
-    encoded = pa.array(particle_id).dictionary_encode()
-    particle_k, particle_j = encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
     n_hits_k = np.bincount(particle_j, minlength=len(particle_k))
     n_layers = int(layer.max()) + 1 if len(layer) else 1
     # A table of particles × layers is an order of magnitude faster than sorting the pairs.
@@ -106,3 +120,9 @@ def count_hits(particle_id: NDArray[np.int64], layer: NDArray[np.int64]) -> dict
         "n_layers_hit": n_layers_hit,
         "is_reconstructable": n_layers_hit >= MIN_LAYERS,
     }
+
+
+def _encode(particle_id: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
+    """(K,) distinct ids, and (J,) which of them each hit has."""
+    encoded = pa.array(particle_id).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()

@@ -66,12 +66,6 @@ def make_clouds(
 
     Points are stored along the space-filling curve, ties by pT. The order of the file would reveal the label:
     the hard collision comes first.
-
-    Args:
-        table: Particles.
-        first_event_id: Number of its first event.
-        cuts: Acceptance.
-        where: File, for messages.
     """
     columns = dict(table.columns)
     is_kept = np.abs(columns["eta"]) <= cuts.max_eta

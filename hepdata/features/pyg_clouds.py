@@ -49,13 +49,6 @@ def make_cloud(
 ) -> PointCloud:
     """A cloud of the given schema.
 
-    Args:
-        tensors: `x` (N, 14), `layer` (N,), and optional labels and pairs.
-        schema: As `choose_schema` made it of the first file.
-        event_id: Event number.
-        sector: φ sector.
-        where: File name for messages.
-
     Raises:
         InputError: A tensor is missing or has the wrong shape.
     """

@@ -52,14 +52,16 @@ def make_clouds(event: TrackMLEvent, detector: Detector | None, choice: CloudCho
     layer = number_layers(event.hits["volume_id"], event.hits["layer_id"], layers)
     pt = None
     if choice.min_pt is not None and event.particle_id is not None and event.particles is not None:
-        pt = label_particles(event.particle_id, event.particles, name)["pt"]
+        every = label_particles(event.particle_id, event.particles, name)
+        pt = every.columns["pt"][every.particle_j]
     kept = keep_hits(layer, event.particle_id, pt, choice, name)
     columns: Arrays = {key: event.hits[key][kept] for key in ("hit_id", "volume_id", "layer_id", "module_id")}
     columns["layer"] = layer[kept]
     columns |= locate_hits({key: event.hits[key][kept] for key in ("hit_id", "x", "y", "z")}, name)
     if choice.has_cell_features and event.cells is not None and detector is not None and module is not None:
         columns |= shape_clusters(event.cells, columns["hit_id"], module[kept], detector, name)
+    labels = None
     if event.particle_id is not None and event.weight is not None and event.particles is not None:
-        columns["particle_id"], columns["weight"] = event.particle_id[kept], event.weight[kept]
-        columns |= label_particles(columns["particle_id"], event.particles, name)
-    return divide_hits(event.event_id, columns, trackml_schema(choice), choice, name)
+        columns["weight"] = event.weight[kept]
+        labels = label_particles(event.particle_id[kept], event.particles, name)
+    return divide_hits(event.event_id, columns, labels, trackml_schema(choice), choice, name)

@@ -34,22 +34,10 @@ def export_padded(
     scaled: bool = True,
     progress: Progress | None = None,
 ) -> int:
-    """Write a split to one padded file, cloud by cloud.
-
-    Args:
-        split: Which clouds.
-        path: The HDF5 file, which must not exist.
-        max_points: P; by default the size of the largest cloud. Larger clouds keep their points of highest
-            pt.
-        scaled: Whether the stored scales are applied to `particle_features`.
-        progress: Listener.
-
-    Returns:
-        How many points did not fit.
+    """Write a split to one padded file, cloud by cloud; see `hepdata.export_padded`.
 
     Raises:
         InputError: `path` exists, or `max_points` is less than 1.
-        JobError: The disk refuses.
     """
     if path.exists():
         raise InputError(path, found="an existing file", expected="a new one", remedy="choose another name")

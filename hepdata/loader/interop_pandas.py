@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def to_pandas(split: Split, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """All points of a split in memory, under an index of event, sector and point number.
-
-    Args:
-        split: Which clouds.
-        columns: Names; all where not given.
-    """
+    """All points of a split in memory, under an index of event, sector and point number."""
     clouds = [split.read(i, columns, pairs=False) for i in range(len(split))]
     names = split.column_names if columns is None else tuple(columns)
     counts = [cloud.n_points for cloud in clouds]

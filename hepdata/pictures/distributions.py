@@ -47,21 +47,10 @@ def plot_dataset(
     n_events: int = 3,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Draw a dataset into PNG files.
-
-    Args:
-        dataset: What to draw.
-        out: Folder of the pictures, made where it is missing.
-        split: Which split.
-        max_clouds: Clouds that enter the distributions, evenly spread over the split.
-        n_events: Clouds that are drawn.
-        progress: Listener.
+    """Draw a dataset into PNG files; see `hepdata.plot`.
 
     Returns:
         The files: features.png, labels.png where there are labels, clouds.png, and one per event.
-
-    Raises:
-        InputError: The split is empty or does not exist, or the folder cannot be made.
     """
     clouds = dataset[split]
     if not len(clouds):
@@ -228,7 +217,7 @@ def _draw_sizes(sizes: _Sizes, note: str, path: Path) -> Path:
         panel.set_xlabel(name, color=INK)
         panel.set_ylabel("count", color=INK)
         panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-        # Room for a tick or two on either side: between them a single number would get fractions.
+        # Leave room for a tick on either side: a single number would otherwise get fractional ticks.
         panel.set_xlim(edges[0] - 1, edges[-1] + 1)
         if _spans_decades(counts):
             panel.set_yscale("log")

@@ -1,7 +1,7 @@
 """Whole builds: raw events in, a dataset folder out, resumable and independent of the number of workers.
 
 Modules:
-    event_source                                  the interface of a source of events
+    event_source, event_range                     the interface of a source of events, and which are taken
     tracking_source, pileup_source, pyg_source    TrackML, Delphes and torch_geometric files as sources
     tracking_choice                               presets of tracking builds, with changes
     pileup_inspect                                what a Delphes file contains

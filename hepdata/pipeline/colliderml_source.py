@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hepdata.cloud import PointCloud
-from hepdata.errors import HeptError, InputError
+from hepdata.errors import HeptError
 from hepdata.features.colliderml import colliderml_schema, make_clouds
+from hepdata.pipeline.event_range import ALL_EVENTS, EventRange
 from hepdata.pipeline.event_source import EventRef
 from hepdata.pipeline.tracking_source import TrackingConfig, add_pairs
 from hepdata.progress import Progress, Silent, counting
@@ -94,22 +95,12 @@ def open_colliderml(
     raw: Path,
     config: TrackingConfig,
     *,
-    first_event: int | None = None,
-    last_event: int | None = None,
-    max_events: int | None = None,
+    events: EventRange = ALL_EVENTS,
     ignore_truth: bool = False,
 ) -> ColliderMLSource:
     """Find the events of a sample and check that the configuration fits them.
 
     A sample without particles gives an unlabelled dataset without pairs.
-
-    Args:
-        raw: Folder with the files of all parts, or a file of tracker hits.
-        config: What to make; cluster shapes are left out, since there are no cells.
-        first_event: Lowest event id to take.
-        last_event: Highest event id to take, inclusive.
-        max_events: Take at most this many, lowest ids first.
-        ignore_truth: Build unlabelled although there is truth.
 
     Raises:
         InputError: Files that are no ColliderML events, or no event is left.
@@ -117,16 +108,7 @@ def open_colliderml(
     # Workers of a cluster have other working directories.
     raw = raw.absolute()
     parts = index_parts(raw)
-    lowest, highest = first_event or 0, last_event if last_event is not None else 2**63 - 1
-    hits = parts["tracker_hits"].event_id
-    chosen = hits[(hits >= lowest) & (hits <= highest)][:max_events].tolist()
-    if not chosen:
-        raise InputError(
-            raw,
-            found=f"no event with an id from {first_event} to {last_event}",
-            expected="at least one event",
-            remedy="widen `events`; the ids are those of the column event_id",
-        )
+    chosen = events.choose(parts["tracker_hits"].event_id, raw).tolist()
     clouds = replace(config.clouds, has_cell_features=False)
     has_truth = "particles" in parts and "particle_id" in parts["tracker_hits"].columns
     if ignore_truth or not has_truth:

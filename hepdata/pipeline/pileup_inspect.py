@@ -72,11 +72,6 @@ class Inspection:
 def inspect_file(location: str, *, entry: int = 0, branches: str = AUTOMATIC) -> Inspection:
     """Look at a file and at one of its events.
 
-    Args:
-        location: Path or URL.
-        entry: Which event.
-        branches: Preset, "auto", or the path of a YAML map.
-
     Raises:
         InputError: The file cannot be read, or has no such event.
     """

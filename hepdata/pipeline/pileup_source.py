@@ -12,6 +12,7 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError, find_preset
 from hepdata.features.pileup import PileupCuts, make_clouds
 from hepdata.pipeline.engine import choose_workers
+from hepdata.pipeline.event_range import ALL_EVENTS, EventRange
 from hepdata.pipeline.event_source import EventRef
 from hepdata.progress import Progress, Silent, counting
 from hepdata.readers.delphes import TreeSurvey, survey_tree
@@ -85,9 +86,7 @@ class PileupSource:
         inputs: Sequence[str],
         config: PileupConfig,
         *,
-        first_event: int | None = None,
-        last_event: int | None = None,
-        max_events: int | None = None,
+        events: EventRange = ALL_EVENTS,
         progress: Progress | None = None,
     ) -> PileupSource:
         """Find the files, choose the branches, and check that labels are available.
@@ -95,9 +94,7 @@ class PileupSource:
         Args:
             inputs: Paths, globs, folders or URLs.
             config: What to make of them.
-            first_event: Number of the first event to take, counted through all files from 0.
-            last_event: Number of the last one, inclusive.
-            max_events: At most this many events, in the order of the files.
+            events: Which events, counted through all files from 0.
             progress: Listener, since a tree of a thousand branches takes a second to open.
 
         Raises:
@@ -116,26 +113,12 @@ class PileupSource:
         if config.is_labelled:
             _check_labels(surveys, branches)
         ends = np.cumsum([survey.n_events for survey in surveys])
-        first = first_event or 0
-        limits = [] if last_event is None else [last_event + 1]
-        limits += [] if max_events is None else [first + max_events]
-        n_kept = np.diff(np.minimum(ends, min(limits)) if limits else ends, prepend=0)
-        if max_events is not None and max_events < 1:
-            raise InputError(
-                "`max_events`",
-                found=str(max_events),
-                expected="at least 1",
-                remedy="leave it out for all events",
-            )
-        if first >= n_kept.sum():
-            raise InputError(
-                "`events`",
-                found=f"events from {first} on",
-                expected=f"numbers up to {ends[-1] - 1}: the files have {ends[-1]} events, counted from 0",
-                remedy="give another range",
-            )
+        chosen = events.choose(np.arange(ends[-1]), "`events`")
+        n_kept = np.diff(np.minimum(ends, chosen[-1] + 1), prepend=0)
         used = [(file, int(n)) for file, n in zip(files, n_kept, strict=True) if n]
-        return cls(tuple(file for file, _ in used), tuple(n for _, n in used), branches, config, first)
+        return cls(
+            tuple(file for file, _ in used), tuple(n for _, n in used), branches, config, int(chosen[0])
+        )
 
     @property
     def schema(self) -> Schema:

@@ -49,11 +49,6 @@ def build_shard(
 
     The temporary file has a unique name: a worker that Dask considers dead may still write the same shard.
 
-    Args:
-        source: Where clouds come from.
-        job: What to write, and where.
-        tick: Called after every event.
-
     Raises:
         InputError: An event cannot be used and `on_error` is "stop".
         JobError: The disk is full or the memory is used up.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.table import make_cloud, table_schema
+from hepdata.pipeline.event_range import ALL_EVENTS, EventRange
 from hepdata.pipeline.event_source import EventRef
 from hepdata.progress import Progress, Silent, counting
 from hepdata.readers.delphes_files import checksum, name_of
@@ -122,19 +123,9 @@ def open_tables(
     schema: str | Path,
     *,
     is_labelled: bool = True,
-    first_event: int | None = None,
-    last_event: int | None = None,
-    max_events: int | None = None,
+    events: EventRange = ALL_EVENTS,
 ) -> TableSource:
     """Find the files, check the description against them, and index their events.
-
-    Args:
-        inputs: Paths and globs, all of one format.
-        schema: YAML file that says what the columns are.
-        is_labelled: Whether to store truth.
-        first_event: Lowest event id to take.
-        last_event: Highest event id to take, inclusive.
-        max_events: Take at most this many, lowest ids first.
 
     Raises:
         InputError: Files or a description that cannot be used, rows of an event in two places, or no event.
@@ -157,17 +148,7 @@ def open_tables(
             remedy="give the column another name or `dtype`",
         )
     index = _index_events(files, description)
-    low, high = first_event or 0, 2**63 - 1 if last_event is None else last_event
-    index = index[(index[:, 0] >= low) & (index[:, 0] <= high)]
-    if max_events is not None:
-        index = index[np.isin(index[:, 0], np.unique(index[:, 0])[:max_events])]
-    if not len(index):
-        raise InputError(
-            files[0],
-            found="no event" if first_event is None else f"no event with an id from {low} on",
-            expected="at least one",
-            remedy="check the file, or widen `events`",
-        )
+    index = index[np.isin(index[:, 0], events.choose(index[:, 0], files[0]))]
     return TableSource(tuple(files), description, made, index)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from hepdata.errors import InputError, find_preset
@@ -92,30 +91,6 @@ def choose_pairs(
     return PairChoice(
         definition, n_negatives or choice.n_negatives, choice.radius if radius is None else radius
     )
-
-
-def parse_events(events: str | range | None) -> tuple[int | None, int | None]:
-    """First and last event id of a range; None where it is open.
-
-    Raises:
-        InputError: Not a range of event ids.
-    """
-    if events is None:
-        return None, None
-    if isinstance(events, range) and len(events):
-        return min(events), max(events)
-    match = re.fullmatch(r"(\d+)(?:-(\d*))?", str(events))
-    if match is None or (match[2] and int(match[2]) < int(match[1])):
-        raise InputError(
-            "`events`",
-            found=repr(events),
-            expected="FIRST-LAST like 1000-1099, FIRST- for all from there, or one id",
-            remedy="give a range of event ids",
-        )
-    first = int(match[1])
-    if match[2] is None:
-        return first, first
-    return first, int(match[2]) if match[2] else None
 
 
 def check_truth(config: TrackingConfig, pairs: str | None, noise: bool | None, min_pt: float | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal
 
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
@@ -16,8 +16,9 @@ from hepdata.features.hit_clouds import CloudChoice
 from hepdata.features.plane import place_points
 from hepdata.features.sectors import Sectors
 from hepdata.features.tracking import make_clouds, trackml_schema
+from hepdata.pipeline.event_range import ALL_EVENTS, EventRange
 from hepdata.pipeline.event_source import EventRef
-from hepdata.progress import Progress
+from hepdata.progress import Progress, Silent
 from hepdata.readers.acts import read_acts_event
 from hepdata.readers.acts_detector import is_digitization, read_acts_detector
 from hepdata.readers.trackml import read_event
@@ -64,15 +65,6 @@ class TrackingConfig:
     pairs: PairChoice = field(default_factory=PairChoice)
 
 
-class EventChoice(TypedDict):
-    """Which events of a sample are taken; `open_tracking` describes the fields."""
-
-    first_event: int | None
-    last_event: int | None
-    max_events: int | None
-    ignore_truth: bool
-
-
 TRACKING_PRESETS: dict[str, TrackingConfig] = {
     "tracking-60k": TrackingConfig(),
     "tracking-6k": TrackingConfig(clouds=CloudChoice(sectors=Sectors(n_sectors=10, edge="published"))),
@@ -108,8 +100,11 @@ class TrackingSource:
         """All chosen events in event-id order."""
         return [EventRef(event.event_id, event.stem) for event in self.events]
 
-    def list_files(self, progress: Progress | None = None) -> list[SourceFile]:  # noqa: ARG002 (files are small)
-        """The files that are read, with checksums; a zip counts as one file."""
+    def list_files(self, progress: Progress | None = None) -> list[SourceFile]:
+        """The files that are read, with checksums; a zip counts as one file.
+
+        `progress` is told of files whose last line has no line end.
+        """
         files = [
             event.parts[part]
             for event in self.events
@@ -118,6 +113,7 @@ class TrackingSource:
         ]
         files += [file for file in (self.detectors, self.digitization) if file is not None]
         paths = list(dict.fromkeys(file.container or Path(file.name) for file in files))
+        _announce_open_ends(files, progress or Silent())
         return [
             SourceFile(name=_short_name(path, self.root), bytes=size, sha256=digest)
             for path, (size, digest) in zip(paths, checksum_files(paths), strict=True)
@@ -147,6 +143,16 @@ class TrackingSource:
         ]
 
 
+def _announce_open_ends(files: Sequence[RawFile], listener: Progress) -> None:
+    found = [file for file in files if file.name.endswith(".csv") and not file.has_line_end()]
+    if found:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        listener.announce(
+            f"{Path(found[0].name).name}{more}: no line end after the last line, whose last number may be "
+            "cut. An event is used if it has all its values and ids"
+        )
+
+
 def add_pairs(cloud: PointCloud, choice: PairChoice, schema: Schema = TRACKING) -> PointCloud:
     """The same cloud with its pair lists, computed from stored coordinates and labels."""
     if choice.definition == "none" or schema.target is None:
@@ -174,23 +180,12 @@ def open_tracking(
     config: TrackingConfig,
     *,
     detectors: Path | None = None,
-    first_event: int | None = None,
-    last_event: int | None = None,
-    max_events: int | None = None,
+    events: EventRange = ALL_EVENTS,
     ignore_truth: bool = False,
 ) -> TrackingSource:
     """Find the events of a sample and check that the configuration fits them.
 
     A sample without any truth gives an unlabelled dataset without pairs.
-
-    Args:
-        raw: Folder or zip of events.
-        config: What to make.
-        detectors: Modules file; by default the one next to the events.
-        first_event: Lowest event id to take.
-        last_event: Highest event id to take, inclusive.
-        max_events: Take at most this many, lowest ids first.
-        ignore_truth: Build unlabelled although there is truth.
 
     Raises:
         InputError: No event is left, or the detectors file is needed and missing or wrong.
@@ -198,30 +193,20 @@ def open_tracking(
     # Workers of a cluster have other working directories.
     raw = raw.absolute()
     detectors = detectors.absolute() if detectors is not None else None
-    events = [
-        event
-        for event in find_events(raw)
-        if (first_event is None or event.event_id >= first_event)
-        and (last_event is None or event.event_id <= last_event)
-    ][:max_events]
-    if not events:
-        raise InputError(
-            raw,
-            found=f"no event with an id from {first_event} to {last_event}",
-            expected="at least one event",
-            remedy="widen `events`; the ids are the numbers in the file names",
-        )
-    if ignore_truth or not any(event.has_truth for event in events):
+    found = find_events(raw)
+    chosen = set(events.choose([event.event_id for event in found], raw).tolist())
+    taken = tuple(event for event in found if event.event_id in chosen)
+    if ignore_truth or not any(event.has_truth for event in taken):
         clouds = replace(config.clouds, is_labelled=False, keep_noise=True, min_pt=None)
         config = replace(config, clouds=clouds, pairs=replace(config.pairs, definition="none"))
     file = _choose_detectors(raw, detectors, config.clouds)
     digitization = detector = None
-    if file is not None and events[0].is_acts:
+    if file is not None and taken[0].is_acts:
         digitization = _find_digitization(raw) if config.clouds.has_cell_features else None
         detector = read_acts_detector(file, digitization)
     elif file is not None:
         detector = read_detector(file)
-    return TrackingSource(raw, tuple(events), file, digitization, detector, config)
+    return TrackingSource(raw, taken, file, digitization, detector, config)
 
 
 def _find_digitization(raw: Path) -> RawFile:

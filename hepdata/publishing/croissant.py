@@ -1,6 +1,6 @@
 """`croissant.json`: the metadata that dataset search engines and `mlcroissant` read (Croissant 1.0).
 
-One record set per split, one field per column. The files stand in the list with their checksums.
+One record set per split, one field per column. The list of files has their checksums.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Upload to Hugging Face: one commit with all files, so that nobody sees a part of them.
+"""Upload to Hugging Face: one commit with all files, so that a partial upload is never visible.
 
 Large files are sent before the commit, and the hub keeps those that have arrived: an upload that was killed
 sends only the rest when the same command runs again.

@@ -81,7 +81,8 @@ def read_acts_event(files: EventFiles, *, with_cells: bool, with_truth: bool) ->
             has no cells or no simulated hit, or the event is empty.
     """
     file = find_part(files, "measurements", "the measurements are the event itself")
-    measurements = sort_unique(file, read_table(file, MEASUREMENTS), "measurement_id")
+    read = read_table(file, MEASUREMENTS, is_counted=with_cells or with_truth)
+    measurements = sort_unique(file, read, "measurement_id")
     if not len(measurements["measurement_id"]):
         raise InputError(
             file, found="no measurements", expected="at least one", remedy="leave the empty event out"
@@ -90,7 +91,7 @@ def read_acts_event(files: EventFiles, *, with_cells: bool, with_truth: bool) ->
     cells = particle_id = weight = particles = None
     if with_cells:
         file = find_part(files, "cells", "give `cell_features=False` to build without cluster shapes")
-        read = read_table(file, CELLS)
+        read = read_table(file, CELLS, is_counted=True)
         names = {"measurement_id": "hit_id", "channel0": "ch0", "channel1": "ch1", "value": "value"}
         cells = join_cells(file, {new: read[old] for old, new in names.items()}, hits["hit_id"])
     if with_truth:
@@ -98,7 +99,7 @@ def read_acts_event(files: EventFiles, *, with_cells: bool, with_truth: bool) ->
         particle_id = _find_particles(files, hits["hit_id"], remedy)
         weight = np.ones(len(particle_id))
         file = find_part(files, "particles", remedy)
-        read = read_table(file, PARTICLES)
+        read = read_table(file, PARTICLES, is_counted=True)
         known = {name: read[name] for name in PARTICLE_BOUNDS}
         particles = sort_unique(file, {"particle_id": pack_barcodes(read), **known}, "particle_id")
         check_particles(file, particle_id, particles["particle_id"])
@@ -130,12 +131,12 @@ def _name_hits(measurements: Columns) -> Columns:
 def _find_particles(files: EventFiles, hit_id: NDArray[np.int64], remedy: str) -> NDArray[np.int64]:
     """The particle of every measurement."""
     file = find_part(files, "measurement-simhit-map", remedy)
-    links = read_table(file, LINKS)
+    links = read_table(file, LINKS, is_counted=True)
     measurement, first = np.unique(links["measurement_id"], return_index=True)
     check_same_ids(file, "truth", measurement, hit_id)
     row = links["hit_id"][first]
     hits_file = find_part(files, "hits", remedy)
-    barcodes = read_table(hits_file, SIMULATED_HITS)
+    barcodes = read_table(hits_file, SIMULATED_HITS, is_counted=True)
     _check_rows(file, row, hits_file, len(barcodes[_BARCODE_COLUMNS[0]]))
     return pack_barcodes({name: values[row] for name, values in barcodes.items()})
 

@@ -101,7 +101,8 @@ def read_event(files: EventFiles, *, with_cells: bool, with_truth: bool) -> Trac
             cells or no truth, or the event is empty.
     """
     hits_file = find_part(files, "hits", "the hits are the event itself")
-    hits = sort_unique(hits_file, read_table(hits_file, HITS), "hit_id")
+    is_counted = with_cells or with_truth
+    hits = sort_unique(hits_file, read_table(hits_file, HITS, is_counted=is_counted), "hit_id")
     if not len(hits["hit_id"]):
         raise InputError(
             hits_file, found="no hits", expected="at least one hit", remedy="leave the empty event out"
@@ -109,15 +110,15 @@ def read_event(files: EventFiles, *, with_cells: bool, with_truth: bool) -> Trac
     cells = particle_id = weight = particles = None
     if with_cells:
         file = find_part(files, "cells", "give `cell_features=False` to build without cluster shapes")
-        cells = join_cells(file, read_table(file, CELLS), hits["hit_id"])
+        cells = join_cells(file, read_table(file, CELLS, is_counted=True), hits["hit_id"])
     if with_truth:
         remedy = "leave the event out, or give `unlabelled=True` to ignore all truth"
         truth_file = find_part(files, "truth", remedy)
         file = find_part(files, "particles", remedy)
-        truth = sort_unique(truth_file, read_table(truth_file, TRUTH), "hit_id")
+        truth = sort_unique(truth_file, read_table(truth_file, TRUTH, is_counted=True), "hit_id")
         check_same_ids(truth_file, "truth", truth["hit_id"], hits["hit_id"])
         particle_id, weight = truth["particle_id"], truth["weight"]
-        particles = sort_unique(file, read_table(file, PARTICLES), "particle_id")
+        particles = sort_unique(file, read_table(file, PARTICLES, is_counted=True), "particle_id")
         check_particles(file, particle_id, particles["particle_id"])
     return TrackMLEvent(files.event_id, files.stem, hits, cells, particle_id, weight, particles)
 

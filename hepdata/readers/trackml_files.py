@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import re
 import zipfile
 import zlib
@@ -61,6 +62,22 @@ class RawFile:
                 expected="a readable CSV file",
                 remedy="check the path and its permissions",
             ) from error
+
+    def has_line_end(self) -> bool:
+        """Whether its last line ends; compressed files are not opened, for their checksums show a cut.
+
+        Raises:
+            InputError: It cannot be read.
+        """
+        if self.container is not None or self.name.endswith(".gz"):
+            return True
+        refuse_endless(Path(self.name))
+        try:
+            with Path(self.name).open("rb") as stream:
+                stream.seek(max(stream.seek(0, os.SEEK_END) - 1, 0))
+                return stream.read() in (b"\n", b"\r", b"")
+        except OSError as error:
+            raise _unreadable(Path(self.name), error) from error
 
     def _read_raw(self) -> bytes:
         if self.container is None:
@@ -160,12 +177,16 @@ def _checksum(path: Path) -> tuple[int, str]:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         return path.stat().st_size, digest
     except OSError as error:
-        raise InputError(
-            path,
-            found=f"a file that cannot be read ({error.strerror})",
-            expected="a readable raw file",
-            remedy="check the path and its permissions",
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(
+        path,
+        found=f"a file that cannot be read ({error.strerror})",
+        expected="a readable raw file",
+        remedy="check the path and its permissions",
+    )
 
 
 def _iterate_files(raw: Path, suffix: str = ".csv") -> Iterator[RawFile]:

@@ -64,7 +64,7 @@ def record_event(
     Args:
         event_id: Number of the event.
         particles: Everything that is listed as a particle.
-        crossings: Where they cross modules; those of particle −1, at the end, are of nobody: noise.
+        crossings: Where they cross modules; those of particle −1, at the end, belong to no particle: noise.
         modules: The detector.
         rng: Draws charges and noise.
         n_noise: Further noise: small clusters, uniform over the silicon.

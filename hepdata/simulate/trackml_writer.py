@@ -224,7 +224,7 @@ def _encode(table: Table, compress: bool) -> bytes:
 
 
 def _write_all(out: Path, files: dict[str, bytes]) -> None:
-    """Write files under hidden names, then give them their own."""
+    """Write files under hidden names, then rename them."""
     for name, content in files.items():
         (out / f".{name}.partial").write_bytes(content)
     for name in files:

@@ -40,10 +40,6 @@ class FriendFile(Protocol):
 def write_friend(path: Path, columns: tuple[str, ...]) -> Iterator[FriendFile]:
     """A file to which events are added; it appears complete or not at all.
 
-    Args:
-        path: ROOT or Parquet file, by its suffix.
-        columns: Names of the lists.
-
     Raises:
         InputError: Another suffix.
         JobError: The file cannot be written.

@@ -30,10 +30,6 @@ class ShardReader(Protocol):
     def read(self, row: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """The named arrays of one cloud; only these are read and checked.
 
-        Args:
-            row: Which cloud.
-            names: Columns and pair lists.
-
         Raises:
             InputError: The bytes are damaged.
         """

@@ -63,12 +63,7 @@ class Event:
 
 
 def write_view(split: Split, out: Path, *, title: str, n_events: int) -> Path:
-    """Write the page of the first clouds of a split.
-
-    Raises:
-        InputError: The split is empty, or `n_events` is less than 1.
-        JobError: The file cannot be written.
-    """
+    """Write the page of the first clouds of a split; see `hepdata.view`."""
     check_events(n_events)
     if not len(split):
         raise InputError(

@@ -37,7 +37,7 @@ def find_widest(device: torch.device) -> torch.dtype:
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
     """Compute in the precision of the operands: neither half precision of autocast nor TF32."""
-    # Where half precision is not on there is nothing to switch off; exported programs stay without blocks.
+    # Autocast is off already: exported programs stay free of this block.
     is_half = torch.is_autocast_enabled(device.type)
     with torch.autocast(device.type, enabled=False) if is_half else nullcontext(), exact_products():
         yield

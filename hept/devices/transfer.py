@@ -1,4 +1,4 @@
-"""Between host and device without waiting: batches go there while it computes, figures come back later."""
+"""Asynchronous copies: batches to the device while it computes, figures back to the host later."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.pileup import PileupCuts
 from hepdata.pipeline.pileup_source import PileupConfig, PileupSource
-from hepdata.progress import Progress, Silent
-from hepdata.schema import SCORED_PT
+from hepdata.progress import Progress, Silent, counting
+from hepdata.schema import PILEUP, SCORED_PT
 from hepdata.storage.friend_file import write_friend
 from hept.model.trained import TrainedModel
 
@@ -50,25 +50,12 @@ def clean(
     scored_pt: float | None = None,
     progress: Progress | None = None,
 ) -> Cleaned:
-    """Write a pileup model's weights for every particle of a Delphes file.
+    """Write a pileup model's weights for every particle of a Delphes file; see `hept.clean`.
 
     Charged particles have the weight of their vertex where the source tells it, otherwise 1; neutral ones
     above `scored_pt` that of the model, others 0.
-
-    Args:
-        trained: The model.
-        source: Delphes file.
-        out: ROOT or Parquet file to write.
-        branches: See `hepdata.build_pileup`.
-        scored_pt: GeV; where not given, that of the dataset on which the model was trained, or 0.9 if that is
-            less.
-        progress: Listener.
-
-    Raises:
-        InputError: Not a pileup model, an unusable file, or one without the model's inputs.
-        JobError: The file cannot be written.
     """
-    if trained.task != "pileup":
+    if trained.task != PILEUP.task:
         raise InputError(
             trained.source,
             found=f"a model for {trained.task}",
@@ -82,24 +69,29 @@ def clean(
     if events.branches.is_labelled:
         # Only for the vertices of charged particles: the labels of neutral particles are not needed.
         events = replace(events, config=replace(config, is_labelled=True))
-    listener = progress or Silent()
-    refs = events.list_events()
-    listener.start("cleaning", len(refs), "event")
-    n_particles = 0
-    try:
-        with write_friend(out, COLUMNS) as file:
-            for _, clouds in events.read_clouds(refs):
-                if isinstance(clouds, HeptError):
-                    raise clouds
-                rows = (
-                    _weigh(trained, clouds[0]) if clouds else dict.fromkeys(COLUMNS, np.zeros(0, np.float32))
-                )
-                file.add(rows)
-                n_particles += len(rows["score"])
-                listener.advance()
-    finally:
-        listener.finish()
+    _check_inputs(trained, events, source)
+    listener, refs, n_particles = progress or Silent(), events.list_events(), 0
+    with counting(listener, "cleaning", len(refs), "event"), write_friend(out, COLUMNS) as file:
+        for _, clouds in events.read_clouds(refs):
+            if isinstance(clouds, HeptError):
+                raise clouds
+            rows = _weigh(trained, clouds[0]) if clouds else dict.fromkeys(COLUMNS, np.zeros(0, np.float32))
+            file.add(rows)
+            n_particles += len(rows["score"])
+            listener.advance()
     return Cleaned(out, len(refs), n_particles)
+
+
+def _check_inputs(trained: TrainedModel, events: PileupSource, source: str) -> None:
+    """Refuse a file whose branches do not give the model's inputs."""
+    for entry in (*trained.features, *trained.coords):
+        if not events.schema.has_column(entry.column):
+            raise InputError(
+                f"{source}, branches {events.branches.name}",
+                found=f"no {entry.column!r}, which is an input of {trained.source}",
+                expected="its leaves: IsPU or references (vertex), D0, DZ, or Eem and Ehad (em_fraction)",
+                remedy="choose other branches, see hept-data inspect, or train without this feature",
+            )
 
 
 def _weigh(trained: TrainedModel, cloud: PointCloud) -> dict[str, NDArray[np.float32]]:

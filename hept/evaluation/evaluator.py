@@ -57,24 +57,7 @@ def evaluate(
     clustering: Clustering | None = None,
     progress: Progress | None = None,
 ) -> dict[str, float]:
-    """Figures of merit of a model on a split.
-
-    Args:
-        model: A run folder, a weights file, the published checkpoint, or a loaded model.
-        dataset: A dataset or its location.
-        split: Which part of it.
-        clustering: How embeddings become tracks; without it tracks are not looked for.
-        progress: Listener.
-
-    Returns:
-        `loss`; pairs: `ap@0.9`, `ap@0.5`, `ap@0`, `precision19@…`, `recall19@…`, means over clouds;
-        classification: `auc` (average precision), `roc_auc`, `f1`, pooled and `…_per_cloud`; `n_clouds`;
-        the further figures of merit that the dataset's target names; and those of
-        `hept.metrics.track_score.TrackScore` where tracks are looked for.
-
-    Raises:
-        InputError: Model and dataset do not fit, or the split is empty.
-    """
+    """Figures of merit of a model on a split, of tracks only with a clustering; see `hept.evaluate`."""
     trained, opened = load_model(model), open_dataset(dataset)
     answers = run_for_metrics(trained, opened, split, progress=progress)
     return assess(trained, opened, answers, clustering=clustering).metrics

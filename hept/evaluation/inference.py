@@ -64,14 +64,6 @@ def run_model(
 ) -> Iterator[Answer]:
     """Outputs of a model for every cloud of a split, one cloud at a time.
 
-    Args:
-        trained: The model.
-        dataset: What to apply it to.
-        split: Which part of it.
-        pairs: Whether batches carry pair lists.
-        max_clouds: Stop after so many clouds.
-        progress: Listener.
-
     Raises:
         InputError: Model and dataset do not fit, or the split is empty.
     """

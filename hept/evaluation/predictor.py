@@ -23,7 +23,7 @@ from torch import Tensor
 from hepdata.features.sectors import Sectors
 from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import Dataset
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.storage.atomic import write_atomically
 from hept.evaluation.inference import run_model
 from hept.evaluation.truth import read_columns
@@ -61,29 +61,19 @@ def predict(
     clustering: Clustering | None = None,
     progress: Progress | None = None,
 ) -> Prediction:
-    """Write a model's output for every point of a dataset, or of one split; truth is not needed.
+    """Write a model's output for every point of a dataset, or of one split; see `hept.predict`.
 
-    Args:
-        trained: The model.
-        dataset: What to apply it to.
-        out: Parquet file to write; whole or absent.
-        split: One split; all that have clouds where not given.
-        clustering: How embeddings become tracks.
-        progress: Listener.
-
-    Raises:
-        InputError: Model and dataset do not fit.
-        JobError: The file cannot be written.
+    Truth is not needed.
     """
     splits = [split] if split is not None else [name for name in dataset.splits if len(dataset[name])]
     answers = [run_model(trained, dataset, name) for name in splits or dataset.splits[:1]]
     point_id, pt = find_target(dataset).point_id, find_target(dataset).pt
     layout = _layout(point_id, is_embedding=trained.is_embedding)
     listener = progress or Silent()
-    listener.start("predicting", sum(len(dataset[name]) for name in splits), "cloud")
+    n_all = sum(len(dataset[name]) for name in splits)
     n_clouds = n_points = n_tracks = 0
     numbers = _Numbers(find_sectors(dataset))
-    with ExitStack() as files:
+    with counting(listener, "predicting", n_all, "cloud"), ExitStack() as files:
         writer = files.enter_context(_open_table(files, out, layout))
         fits = files.enter_context(_open_table(files, name_fits(out), FITS)) if trained.is_embedding else None
         for result, batch in chain.from_iterable(answers):
@@ -101,8 +91,7 @@ def predict(
             table = _rows(result, batch, label, layout, weight)
             writer.write_table(table)
             n_clouds, n_points = n_clouds + 1, n_points + len(table)
-            listener.advance(1)
-    listener.finish()
+            listener.advance()
     return Prediction(out, n_clouds, n_points, n_tracks if trained.is_embedding else None)
 
 

@@ -15,7 +15,7 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
 from hepdata.features.labels import count_hits
 from hepdata.loader.dataset import Dataset
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hept.evaluation.truth import list_truth
 from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.track_score import TrackScore
@@ -98,14 +98,10 @@ def _find_edges(score: TrackScore, name: str) -> NDArray[np.float64]:
 def score_tracks(
     tracks: Path, dataset: Dataset, split: str, cuts: TargetCuts, *, progress: Progress | None = None
 ) -> Scored:
-    """Compare a file of tracks with the truth of a split.
+    """Compare a file of tracks with the truth of a split; see `hept.score_tracks`.
 
     The sectors of an event are joined by `hit_id`: tracks and particles are those of the whole event, as far
     as the dataset has its hits.
-
-    Raises:
-        InputError: Unusable files, no truth, a cut on something that the dataset does not know, or no common
-            event.
     """
     check_split(dataset, split)
     check_labels(dataset, needs_pairs=False)
@@ -113,9 +109,8 @@ def score_tracks(
     _check_cuts(dataset, cuts)
     found = read_tracks(tracks)
     listener = progress or Silent()
-    listener.start("scoring", len(dataset[split]), "cloud")
     matches, seen, n_unknown = [], [], 0
-    try:
+    with counting(listener, "scoring", len(dataset[split]), "cloud"):
         for event_id, n_clouds, columns in _read_events(dataset, split):
             truth = list_truth(columns, target, with_density=True)
             hit, track, unknown = _find_hits(columns[target.point_id], *found.of_event(event_id))
@@ -123,8 +118,6 @@ def score_tracks(
             seen.append(event_id)
             n_unknown += unknown
             listener.advance(n_clouds)
-    finally:
-        listener.finish()
     common = np.isin(seen, found.events)
     if not common.any():
         raise InputError(

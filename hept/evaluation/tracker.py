@@ -22,9 +22,10 @@ from hepdata.building import open_raw_events
 from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
 from hepdata.features.cluster import CLUSTER_FEATURES
+from hepdata.pipeline.event_range import EventRange
 from hepdata.pipeline.tracking_choice import choose_tracking
-from hepdata.pipeline.tracking_source import EventChoice
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
+from hepdata.schema import TRACKING
 from hepdata.storage.atomic import write_atomically
 from hept.model.trained import TrainedModel
 from hept.tracks.finder import Clustering, find_tracks
@@ -77,52 +78,35 @@ def find_raw_tracks(
     max_events: int | None = None,
     progress: Progress | None = None,
 ) -> Tracked:
-    """Write the tracks of raw events; truth beside them is not read.
+    """Write the tracks of raw events, with the table of their helices beside it; see `hept.find_raw_tracks`.
 
-    Args:
-        trained: The model.
-        raw: Folder or zip of TrackML events (ACTS writes them too), or folder of ColliderML's files.
-        out: Parquet or CSV file of hits. In CSV, as in a TrackML submission, each hit in no track has a track
-            of its own. The table of tracks is written beside it.
-        clustering: How embeddings become tracks.
-        detectors: See `hepdata.build_tracking`.
-        layers: See `hepdata.build_tracking`; those that the model was trained on.
-        max_events: At most so many.
-        progress: Listener.
-
-    Raises:
-        InputError: Not a tracking model, unusable events, or another suffix.
-        JobError: A file cannot be written.
+    In CSV, as in a TrackML submission, each hit in no track has a track of its own.
     """
     _check(trained, out)
     needs_cells = any(entry.column in CLUSTER_FEATURES for entry in (*trained.features, *trained.coords))
     config = choose_tracking(layers=layers, pairs="none", cell_features=needs_cells)
-    chosen = EventChoice(first_event=None, last_event=None, max_events=max_events, ignore_truth=True)
-    source = open_raw_events(raw, config, chosen, detectors)
+    source = open_raw_events(raw, config, EventRange.parse(None, max_events), detectors, ignore_truth=True)
     refs, listener, clock = source.list_events(), progress or Silent(), _Clock()
-    listener.start("tracking", len(refs), "event")
     n_hits = n_tracks = 0
-    try:
-        with (
-            write_atomically(out) as file,
-            write_atomically(name_fits(out)) as fits,
-            _open_hits(out, file) as hits,
-            pq.ParquetWriter(fits, LAYOUT, compression="zstd") as table,
-        ):
-            for ref in refs:
-                with clock("read"):
-                    make_clouds = source.read_raw(ref)
-                with clock("features"):
-                    (cloud,) = make_clouds()
-                label = _find(trained, cloud, clustering, clock)
-                hits.write_table(_tabulate(cloud, label, is_complete=out.suffix == ".csv"))
-                fitted = fit_tracks(label, cloud.columns, clustering.steps.error)
-                if fitted is not None:
-                    table.write_table(tabulate_fits(cloud.event_id, fitted))
-                n_hits, n_tracks = n_hits + len(label), n_tracks + int(label.max(initial=-1)) + 1
-                listener.advance(1)
-    finally:
-        listener.finish()
+    with (
+        counting(listener, "tracking", len(refs), "event"),
+        write_atomically(out) as file,
+        write_atomically(name_fits(out)) as fits,
+        _open_hits(out, file) as hits,
+        pq.ParquetWriter(fits, LAYOUT, compression="zstd") as table,
+    ):
+        for ref in refs:
+            with clock("read"):
+                make_clouds = source.read_raw(ref)
+            with clock("features"):
+                (cloud,) = make_clouds()
+            label = _find(trained, cloud, clustering, clock)
+            hits.write_table(_tabulate(cloud, label, is_complete=out.suffix == ".csv"))
+            fitted = fit_tracks(label, cloud.columns, clustering.steps.error)
+            if fitted is not None:
+                table.write_table(tabulate_fits(cloud.event_id, fitted))
+            n_hits, n_tracks = n_hits + len(label), n_tracks + int(label.max(initial=-1)) + 1
+            listener.advance(1)
     seconds = {step: total / max(len(refs), 1) for step, total in clock.seconds.items()}
     return Tracked(out, name_fits(out), len(refs), n_hits, n_tracks, seconds)
 
@@ -154,7 +138,7 @@ def _tabulate(cloud: PointCloud, label: NDArray[np.int64], *, is_complete: bool)
 
 
 def _check(trained: TrainedModel, out: Path) -> None:
-    if trained.task != "tracking" or not trained.is_embedding:
+    if trained.task != TRACKING.task or not trained.is_embedding:
         raise InputError(
             trained.source,
             found=f"a model for {trained.task}",

@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 
 from hepdata.errors import InputError
 from hepdata.loader.dataset import Dataset
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hepdata.schema import SCORED_PT, Target
 from hepdata.storage.atomic import write_atomically
 from hept.evaluation.inference import Answer, run_model
@@ -79,13 +79,10 @@ def tune_clustering(
     max_clouds: int = 20,
     progress: Progress | None = None,
 ) -> list[Trial]:
-    """Try clusterings on a split, the best first.
+    """Try clusterings on a split, the best first; see `hept.tune_clustering`.
 
     Scales are taken from the embeddings themselves: DBSCAN's eps as multiples of the median distance
     between a hit and the nearest hit of its particle.
-
-    Raises:
-        InputError: Not a model that embeds, or the dataset does not fit.
     """
     if not trained.is_embedding:
         raise InputError(
@@ -112,7 +109,6 @@ def try_clusterings(
     others = [Clustering("dbscan", float(step * scale), size) for step in STEPS for size in MIN_POINTS]
     others += [Clustering("hdbscan", min_points=size) for size in SMALLEST_TRACKS]
     listener = progress or Silent()
-    listener.start("clustering", len(others) + len(CUTS) + len(_CHANGES), "trial")
     trials: list[Trial] = []
 
     def attempt(candidate: Clustering) -> Trial:
@@ -120,18 +116,19 @@ def try_clusterings(
         listener.advance(1, f"efficiency × purity {trials[-1].criterion:.3f}")
         return trials[-1]
 
-    for other in others:
-        attempt(other)
-    # Where the tree is chosen, programs without it fall back on the best DBSCAN.
-    flat = max(trials[: len(STEPS) * len(MIN_POINTS)], key=_rank).clustering
-    start = Clustering("tree", flat.eps, flat.min_points)
-    start = replace(start, steps=replace(start.steps, error=_fit_error(clouds)))
-    trees = [attempt(replace(start, tree=replace(start.tree, cut=float(c * scale)))) for c in CUTS]
-    best = max(trees, key=_rank)
-    for part, change in _CHANGES:
-        changed = replace(getattr(best.clustering, part), **change)
-        best = max(best, attempt(replace(best.clustering, **{part: changed})), key=_rank)
-    listener.finish()
+    n_trials = len(others) + len(CUTS) + len(_CHANGES)
+    with counting(listener, "clustering", n_trials, "trial"):
+        for other in others:
+            attempt(other)
+        # Where the tree is chosen, programs without it fall back on the best DBSCAN.
+        flat = max(trials[: len(STEPS) * len(MIN_POINTS)], key=_rank).clustering
+        start = Clustering("tree", flat.eps, flat.min_points)
+        start = replace(start, steps=replace(start.steps, error=_fit_error(clouds)))
+        trees = [attempt(replace(start, tree=replace(start.tree, cut=float(c * scale)))) for c in CUTS]
+        best = max(trees, key=_rank)
+        for part, change in _CHANGES:
+            changed = replace(getattr(best.clustering, part), **change)
+            best = max(best, attempt(replace(best.clustering, **{part: changed})), key=_rank)
     return sorted(trials, key=_rank, reverse=True)
 
 

@@ -35,7 +35,7 @@ Outputs = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Check:
-    """How far the file is from torch on some clouds.
+    """Differences between the file and torch on some clouds.
 
     Attributes:
         sizes: Points of each cloud of a batch.

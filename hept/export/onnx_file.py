@@ -53,7 +53,7 @@ def add_metadata(path: Path, metadata: Mapping[str, str]) -> None:
 
 def _translate(program: ExportedProgram) -> Any:
     """The program as an ONNX model."""
-    # They tell of each node that the optimiser leaves as it is.
+    # It warns of each node that the optimiser leaves unchanged.
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hept.devices.traffic import Traffic, register_traffic
 from hept.devices.triton_support import launch_beside
 
 # Pairs that a program processes at a time.
@@ -47,7 +46,7 @@ def _compute(
     from hept.losses.triton_pairs import add_anchors
 
     n_points, dim = x.shape
-    loss, grad = x.new_empty(n_points), x.new_zeros(n_points, dim, dtype=_find_dtype(exact))
+    loss, grad = x.new_empty(n_points), x.new_zeros(n_points, dim, dtype=find_dtype(exact))
     rows = positive_ptr, positive_idx, negative_ptr, negative_idx, particle, weight
     n_clouds = len(offsets) - 1 if offsets is not None else 0
     with launch_beside(x):
@@ -75,44 +74,12 @@ sum_pairs = torch.library.custom_op(
 
 @sum_pairs.register_fake
 def _shape(x: Tensor, *others: object) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape[0]), x.new_empty(x.shape, dtype=_find_dtype(bool(others[-1])))
+    return x.new_empty(x.shape[0]), x.new_empty(x.shape, dtype=find_dtype(bool(others[-1])))
 
 
-def _find_dtype(exact: bool) -> torch.dtype:
+def find_dtype(exact: bool) -> torch.dtype:
+    """Of the gradients: integers where sums must not depend on their order."""
     return torch.int64 if exact else torch.float32
-
-
-@register_traffic(torch.ops.hept.triton_info_nce)
-def count_traffic(
-    x: Tensor,
-    _positive_ptr: Tensor,
-    positive_idx: Tensor,
-    _negative_ptr: Tensor,
-    negative_idx: Tensor,
-    particle: Tensor,
-    weight: Tensor,
-    offsets: Tensor | None,
-    _seed: int,
-    fraction: float,
-    _tau: float,
-    _published: bool,
-    exact: bool,
-) -> Traffic:
-    """Upper bound of launches and bytes, with every point as an anchor: shapes do not give their number.
-
-    A program reads each embedding once, and reads and writes a gradient for each pair.
-    """
-    n_points, dim = x.shape
-    size = _find_dtype(exact).itemsize
-    row, gradient = 4 * dim, 2 * size * dim
-    n_listed = len(positive_idx) + len(negative_idx)
-    moved = n_listed * (positive_idx.element_size() + row + gradient)
-    of_anchor = row + gradient + weight.element_size() + 4 + 2 * 8 * 2
-    if offsets is not None:
-        of_anchor += particle.element_size() + len(offsets) * 8
-        moved += int(fraction * len(negative_idx)) * (particle.element_size() + row + gradient)
-    clear = size * n_points * dim
-    return Traffic(2, clear + moved + n_points * of_anchor)
 
 
 def _pad(size: int) -> int:

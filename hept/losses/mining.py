@@ -16,7 +16,7 @@ from hepdata.loader.batch import PairTensors
 from hept.losses.infonce import gather_rows
 from hept.losses.particles import Rows
 
-# Distances held at a time.
+# Distances in memory at a time.
 CHUNK = 2**22
 
 

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say, and maps of scores to those that do.
+"""Calibration: how well probabilities agree with observed rates, and maps of scores to such probabilities.
 
 Axes: N points, B bins.
 """

@@ -123,7 +123,7 @@ class Cleaning:
             pt_min = JetAccount(radius).search_pt
             return find_jets(c["px"], c["py"], c["eta"], c["energy"], weight, radius=radius, pt_min=pt_min)
         except InputError:
-            # Jets are an extra: without fastjet everything else is still said.
+            # fastjet is optional: without it, all other figures are still computed.
             self.has_jets = False
             return None
 

@@ -112,7 +112,7 @@ def find_neighbors(embeddings: Tensor, particle_id: Tensor, is_query: Tensor) ->
     _, particle, size = torch.unique(particle_id, return_inverse=True, return_counts=True)
     n_partners = (size[particle] - 1).masked_fill(particle_id == 0, 0)
     queries = (is_query & (n_partners > 0)).nonzero().squeeze(1)
-    # Queries with like k go together: one particle with many hits does not widen the search of all others.
+    # Queries are grouped by k: one particle with many hits does not widen the search of all others.
     queries = queries[torch.argsort(n_partners[queries], stable=True)]
     found = torch.zeros(2, len(queries), dtype=exact, device=device)
     if len(queries):
@@ -176,7 +176,7 @@ def _bring_to_size(x: Tensor) -> Tensor:
 
 
 class _Cloud:
-    """The points of a cloud, laid out for many nearest-neighbour questions.
+    """The points of a cloud, prepared for many nearest-neighbour searches.
 
     Args:
         x: (N, D) float64 where the device has it, none of it beyond 1.

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hept.devices.traffic import Traffic, register_traffic
 from hept.devices.triton_support import can_run_triton, launch_beside
 
 # Rows that a program holds in registers at a time, and how many times it does so.
@@ -40,7 +39,7 @@ def _compute(x: Tensor, bias: Tensor, gamma: Tensor, beta: Tensor, epsilon: floa
     out = _shape(x)
     inputs = [each.contiguous() for each in (x, bias, gamma, beta)]
     with launch_beside(x):
-        kernel[_count_programs(x),](*inputs, out, n_points, epsilon, **find_constants(dim), **OPTIONS)
+        kernel[count_programs(x),](*inputs, out, n_points, epsilon, **find_constants(dim), **OPTIONS)
     return out
 
 
@@ -71,7 +70,7 @@ def _compute_backward(
 
 
 def _shape_backward(_grad: Tensor, x: Tensor, *_: object) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), x.new_empty(_count_programs(x), 3, x.shape[1], dtype=torch.float32)
+    return x.new_empty(x.shape), x.new_empty(count_programs(x), 3, x.shape[1], dtype=torch.float32)
 
 
 _backward = torch.library.custom_op(
@@ -103,18 +102,6 @@ def _differentiate(ctx: torch.autograd.function.BackwardCFunction, grad: Tensor)
 activate.register_autograd(_differentiate, setup_context=_save)
 
 
-@register_traffic(torch.ops.hept.triton_norm_tanh)
-def count_forward(x: Tensor, *_: object) -> Traffic:
-    """Launches and bytes: every program reads the three parameters."""
-    return Traffic(1, (x.element_size() + 4) * x.numel() + 3 * 4 * x.shape[1] * _count_programs(x))
-
-
-@register_traffic(torch.ops.hept.triton_norm_tanh_backward)
-def count_backward(grad: Tensor, x: Tensor, *_: object) -> Traffic:
-    """Launches and bytes: every program reads the three parameters and writes as many sums."""
-    of_points = (grad.element_size() + 2 * x.element_size()) * x.numel()
-    return Traffic(1, of_points + 2 * 3 * 4 * x.shape[1] * _count_programs(x))
-
-
-def _count_programs(x: Tensor) -> int:
+def count_programs(x: Tensor) -> int:
+    """Programs of a launch for (N, D) rows."""
     return -(-x.shape[0] // (ROWS * STEPS))

@@ -27,7 +27,7 @@ def build_network(
     frame = Frame(
         len(features),
         len(coords),
-        periods=find_periods(coords),
+        periods=periods_of(coords),
         head="embedding" if is_embedding else "classification",
         n_classes=features[class_feature].n_classes if class_feature is not None else 0,
         class_feature=-1 if class_feature is None else class_feature,
@@ -47,7 +47,7 @@ def build_network(
     return Network(body, features, coords, normalise=model.normalise and is_embedding)
 
 
-def find_periods(coords: Sequence[ModelInput]) -> dict[int, float]:
+def periods_of(coords: Sequence[ModelInput]) -> dict[int, float]:
     """Periods of the coordinates that are angles, by column."""
     return {i: entry.final_period for i, entry in enumerate(coords) if entry.final_period is not None}
 

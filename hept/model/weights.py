@@ -21,7 +21,6 @@ from hepdata.storage.atomic import write_atomically
 from hept.model.build import build_network
 from hept.model.checksums import digest_weights
 from hept.model.hub import PACKAGED
-from hept.model.old_weights import is_old, renew_header
 from hept.model.published_weights import load_published
 from hept.model.trained import ModelLike, TrainedModel
 from hept.objectives.classification import read_score_map
@@ -59,15 +58,13 @@ class ModelCard:
     version: int = CARD_VERSION
 
     @classmethod
-    def parse(cls, text: str, state: dict[str, Tensor]) -> ModelCard:
-        """Parse the card in a header; removes the tensors from `state` in which old versions stored inputs.
+    def parse(cls, text: str) -> ModelCard:
+        """Parse the card in a header.
 
         Raises:
             ValueError, TypeError, KeyError: The text is not a card.
         """
         content = json.loads(text)
-        if is_old(content):
-            content = renew_header(content, state)
         for kind in ("features", "coords"):
             content[kind] = tuple(ModelInput(**entry) for entry in content[kind])
         return cls(**content)
@@ -105,7 +102,7 @@ def load_model(source: ModelLike) -> TrainedModel:
         return _published(path)
     try:
         header, state = _read_weights(path)
-        card = ModelCard.parse(header, state)
+        card = ModelCard.parse(header)
         config = check_config(card.config, where=path)
         if path.name == PACKAGED:
             _check_imported(path, config.model.kind)
@@ -159,7 +156,7 @@ def read_card(path: Path) -> ModelCard:
         InputError: A file that is damaged or not ours.
     """
     try:
-        return ModelCard.parse(*_read_weights(path))
+        return ModelCard.parse(_read_weights(path)[0])
     except (*_DAMAGES, KeyError) as error:
         raise InputError(
             path,
@@ -205,6 +202,13 @@ def _name_next_good(path: Path) -> str:
 
 
 def _check_version(path: Path, version: int) -> None:
+    if version < 2:
+        raise InputError(
+            path,
+            found="weights of version 1, which name their inputs without scales and periods",
+            expected=f"weights of version 2 or {CARD_VERSION}",
+            remedy="train again with this version, or use the one that wrote them",
+        )
     if version > CARD_VERSION:
         raise InputError(
             path,

@@ -68,21 +68,7 @@ def compare_runs(
     precision: Precision | None = None,
     progress: Progress | None = None,
 ) -> RunComparison:
-    """Evaluate the best weights of several runs cloud by cloud, and write a page that compares them.
-
-    Args:
-        runs: Run folders.
-        datasets: What to evaluate each of them on.
-        split: Which part of it.
-        out: The page.
-        device: Where to run the models.
-        precision: Of the arithmetic; that of each run where not given.
-        progress: Listener.
-
-    Raises:
-        InputError: Not a run folder, or a dataset that does not fit.
-        JobError: The page cannot be written.
-    """
+    """Evaluate several runs cloud by cloud, each on its own dataset; see `hept.compare_runs`."""
     configs = [RunFolder(run).read_config() for run in runs]
     tables = [
         _score_clouds(load_model(run).on(device, precision), run, dataset, split, progress)

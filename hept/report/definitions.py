@@ -8,8 +8,9 @@ DEFINITIONS: dict[str, str] = {
     "number of other hits of that particle; mean over reconstructable hits above the pT in GeV after the @.",
     "precision19": "Of a hit's 19 nearest hits, the part from its particle.",
     "recall19": "Of the other hits of a hit's particle, the part among its 19 nearest.",
-    "auc": "Area under the precision–recall curve (average precision) of neutral particles above 0.9 GeV.",
-    "roc_auc": "Area under the ROC curve of the same particles.",
+    "auc": "Area under the precision–recall curve (average precision) of the scored points: for pileup "
+    "the neutral particles in the scope of the dataset.",
+    "roc_auc": "Area under the ROC curve of the same points.",
     "f1": "Harmonic mean of precision and recall at a probability of one half.",
     "calibration_error": "Mean difference of probability and observed rate, over 15 bins of probability.",
     "met_resolution": "Half the central 68 % of the error of a component of the missing pT, in GeV.",

@@ -47,12 +47,7 @@ class RunEntry:
 
 
 def index_runs(folder: Path) -> tuple[Path, list[RunEntry]]:
-    """Write `index.html` into a folder of runs: every run below it, the newest first, with links.
-
-    Raises:
-        InputError: There are no runs.
-        JobError: The page cannot be written.
-    """
+    """Write `index.html` into a folder of runs; see `hept.index_runs`."""
     entries = sorted(_find_runs(folder), key=lambda entry: entry.modified, reverse=True)
     if not entries:
         raise InputError(

@@ -25,19 +25,7 @@ def write_view(
     schema: Schema,
     clustering: Clustering,
 ) -> Path:
-    """Write the page of the clouds of some answers, one cloud in each.
-
-    Args:
-        out: The HTML file.
-        title: Its heading.
-        answers: See `hept.evaluation.inference.run_model`.
-        trained: The model.
-        schema: Of the dataset.
-        clustering: How embeddings become tracks.
-
-    Raises:
-        JobError: The file cannot be written.
-    """
+    """Write the page of the clouds of some answers, see `hept.evaluation.inference.run_model`."""
     return write_page(out, title, _list_events(answers, trained, schema, clustering), schema)
 
 

@@ -58,21 +58,7 @@ def write_report(
     precision: Precision | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Evaluate a run's best weights on a split and write `report.html` into its folder.
-
-    Args:
-        run: The run folder.
-        dataset: What to evaluate on.
-        split: Which part of it.
-        n_events: Events to draw.
-        tune_clouds: See `collect_results`.
-        device: Where to run the model, see `hept.devices.choice`.
-        precision: Of the arithmetic; that of the run where not given.
-        progress: Listener.
-
-    Raises:
-        InputError: Not a run folder, or the dataset does not fit.
-    """
+    """Evaluate a run's best weights on a split and write its `report.html`; see `hept.write_report`."""
     trained = load_model(run).on(device, precision)
     results = collect_results(
         trained, run, dataset, split, n_events=n_events, tune_clouds=tune_clouds, progress=progress

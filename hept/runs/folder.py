@@ -20,13 +20,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from hepdata.errors import InputError
+from hepdata.readers.trackml_files import refuse_endless
 from hepdata.schema import ModelInput
 from hepdata.storage.atomic import disk_errors, write_atomically
 from hepdata.yaml_text import parse_yaml, read_yaml
 from hept.model.hub import PACKAGED, fetch_weights, is_hub_address
 from hept.model.kept import find_kept, list_kept
 from hept.runs.tables import append_row, cut_table, read_table
-from hept.settings.config import MOVED, check_config
+from hept.settings.config import check_config
 from hept.settings.fields import TrainConfig
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
@@ -112,7 +113,7 @@ class RunFolder:
         """The configuration with which the run started.
 
         Raises:
-            InputError: Not a run folder, one of an earlier version, or the file was changed.
+            InputError: Not a run folder, or the file was changed.
         """
         try:
             content = read_yaml(self.path / "config.yaml")
@@ -123,14 +124,6 @@ class RunFolder:
                 expected="a run folder made by hept-train fit",
                 remedy="check the path",
             ) from error
-        moved = [key for key in MOVED if _has_setting(content, key)]
-        if moved:
-            raise InputError(
-                self.path / "config.yaml",
-                found=f"the setting {moved[0]!r} of an earlier version",
-                expected="a run of this version",
-                remedy="only evaluate the run, or start another one",
-            )
         if self.read_description().get("settings", _digest(content)) != _digest(content):
             raise InputError(
                 self.path / "config.yaml",
@@ -271,7 +264,7 @@ def find_weights(source: str | Path) -> Path:
     The names of `list_kept` are weights that come with the package.
 
     Raises:
-        InputError: There is none.
+        InputError: There is none, or it is a pipe or a device.
     """
     if is_hub_address(source):
         return fetch_weights(source)
@@ -287,13 +280,8 @@ def find_weights(source: str | Path) -> Path:
             f"{', '.join(list_kept())}",
             remedy="check the path, or train first with hept-train fit",
         )
+    refuse_endless(path)
     return path
-
-
-def _has_setting(content: object, key: str) -> bool:
-    section, _, name = key.partition(".")
-    inner = content.get(section) if isinstance(content, dict) else None
-    return isinstance(inner, dict) and name in inner
 
 
 def _digest(content: object) -> str:

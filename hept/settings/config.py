@@ -19,12 +19,6 @@ from hepdata.yaml_text import parse_yaml, read_yaml
 from hept.settings.fields import ANY_TASK, TrainConfig, list_keys
 
 PRESETS = Path(__file__).parent / "presets"
-# Settings of earlier versions that are now fields of an input, and how to replace them.
-MOVED = {
-    "data.standardise": 'write data.features: [{column: "*", standardise: true}]',
-    "data.signed_log": "write data.features: [{column: pt, compression: log}, …]",
-    "model.periodic_phi": 'leave it out, or for false write data.coords: [{column: "*", period: null}]',
-}
 
 
 def list_presets() -> list[str]:
@@ -32,9 +26,10 @@ def list_presets() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
-def read_about(preset: str) -> object:
+def read_about(preset: str) -> dict[str, object]:
     """The section `about` of a preset."""
-    return _read_file(PRESETS / f"{preset}.yaml").get("about")
+    about = _read_file(PRESETS / f"{preset}.yaml").get("about")
+    return about if isinstance(about, dict) else {}
 
 
 # Changes of settings: values by dotted name, or texts such as "model.n_tables=5".
@@ -216,8 +211,6 @@ def _apply(content: dict[str, object], key: str, value: object) -> None:
 
 def nearest_setting(key: str) -> str:
     """A remedy for an unknown setting; perhaps only its section is missing: `lr` is `optimizer.lr`."""
-    if key in MOVED:
-        return MOVED[key]
     known = list_keys()
     by_last = {name.rpartition(".")[2]: name for name in known}
     last = key.rpartition(".")[2]

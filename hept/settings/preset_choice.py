@@ -6,7 +6,6 @@ Every preset describes itself in the section `about` of its YAML file.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,22 +16,8 @@ from hept.settings.config import list_presets, load_config, read_about
 from hept.settings.fields import ANY_TASK
 
 
-class _About(BaseModel):
-    """The section `about` of a preset."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    purpose: str
-    points: int = Field(ge=1)
-    device: Literal["cpu", "gpu"]
-    time: str
-    is_automatic: bool = True
-    objective: Literal["pairs", "classification"] | None = None
-
-
-@dataclass(frozen=True)
-class PresetCard:
-    """What a preset is for.
+class PresetCard(BaseModel):
+    """What a preset is for; all but name, task and epochs are in the section `about` of its file.
 
     Attributes:
         name: Value of `preset`.
@@ -46,10 +31,12 @@ class PresetCard:
         objective: Of the datasets that a preset for any task is made for.
     """
 
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
     name: str
     task: str
     purpose: str
-    points: int
+    points: int = Field(ge=1)
     device: Literal["cpu", "gpu"]
     epochs: int
     time: str
@@ -61,8 +48,9 @@ def describe_presets() -> list[PresetCard]:
     """All presets of the package: by task, the smallest clouds first."""
     cards = []
     for name in list_presets():
-        config, about = load_config(name), _About.model_validate(read_about(name))
-        cards.append(PresetCard(name=name, task=config.task, epochs=config.epochs, **about.model_dump()))
+        config = load_config(name)
+        given = {"name": name, "task": config.task, "epochs": config.epochs, **read_about(name)}
+        cards.append(PresetCard.model_validate(given))
     tasks = [*SCHEMAS, ANY_TASK]
     return sorted(cards, key=lambda card: (tasks.index(card.task), card.points, card.device))
 

@@ -34,8 +34,8 @@ class StepChoice:
     Attributes:
         passes: How often tracks are grown: again from the hits that are left, with a larger cut.
         widen: Factor on the cut from one pass to the next.
-        quality: χ² per degree of freedom above which a track is cut down to the hits of one helix, and what
-            cannot be saved is given up.
+        quality: χ² per degree of freedom above which a track is cut down to the hits of one helix, and
+            dropped if that is not enough.
         merge: Growth of χ² up to which two pieces become one track.
         add: Growth of χ² up to which a lone hit is added.
         reach: Distance in the embedding at which pieces and hits are looked for, in cuts of the first pass.

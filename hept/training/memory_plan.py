@@ -1,7 +1,7 @@
 """The memory that a training step will take on a GPU: settings and a dataset enter, bytes by purpose leave.
 
 The formula counts the tensors that HEPT keeps for its backward pass. A test compares it with the memory that
-is counted on a stand-in for a GPU, see `hept.devices.traffic`.
+is counted on a stand-in for a GPU, see `benchmarks.traffic`.
 
 Axes: N points of the largest batch, L layers, H heads, D hidden dimensions, P coordinates after angles were
 lifted to two.

@@ -1,4 +1,4 @@
-"""The learning rate along the way: warm-up, then constant, steps, cosine, or halved on a plateau.
+"""The learning rate at every step: warm-up, then constant, steps, cosine, or halved on a plateau.
 
 Torch's schedulers count steps only; here a cosine can end with the time of the run, too.
 """

@@ -158,49 +158,37 @@ def tune(
     Returns:
         All trials, the best first.
     """
-    with disk_errors(out):
-        out.mkdir(parents=True, exist_ok=True)
-    with hold_lock(out):
-        return _tune(train, out, search, trials=trials, seed=seed, announce=announce)
-
-
-def _tune(
-    train: Callable[[dict[str, object], Path], Run],
-    out: Path,
-    search: Mapping[str, Space],
-    *,
-    trials: int,
-    seed: int,
-    announce: Callable[[str], None],
-) -> list[TuneTrial]:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = _open_study(out, search, seed)
-    for left in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
-        # Left by a killed call: its run continues as a new trial.
-        study.tell(left.number, state=optuna.trial.TrialState.FAIL)
-        name = _run_of(left, out)
-        study.enqueue_trial(left.params, user_attrs={"run": name})
-    while (n_done := len(_list_trials(study, out))) < trials:
-        trial = study.ask()
-        name = _run_of(trial, out)
-        trial.set_user_attr("run", name)
-        settings = {key: _suggest(trial, key, space) for key, space in search.items()}
-        try:
-            result = train(settings, out / name).result
-        except JobError as error:
-            # A diverged training counts as a result.
-            announce(f"trial {n_done + 1}: {error}")
-            result = None
-        if result is not None and result.stopped == "interrupted":
-            break
-        best = None if result is None else result.best
-        value = -math.inf if best is None or math.isnan(best) else best
-        study.tell(trial, value)
-        shown = ", ".join(f"{key}={_short(value)}" for key, value in settings.items())
-        announce(f"trial {n_done + 1} of {trials}: {value:.4g} with {shown}")
-    return sorted(_list_trials(study, out), key=lambda found: found.value, reverse=True)
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    with hold_lock(out):
+        study = _open_study(out, search, seed)
+        for left in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
+            # Left by a killed call: its run continues as a new trial.
+            study.tell(left.number, state=optuna.trial.TrialState.FAIL)
+            name = _run_of(left, out)
+            study.enqueue_trial(left.params, user_attrs={"run": name})
+        while (n_done := len(_list_trials(study, out))) < trials:
+            trial = study.ask()
+            name = _run_of(trial, out)
+            trial.set_user_attr("run", name)
+            settings = {key: _suggest(trial, key, space) for key, space in search.items()}
+            try:
+                result = train(settings, out / name).result
+            except JobError as error:
+                # A diverged training counts as a result.
+                announce(f"trial {n_done + 1}: {error}")
+                result = None
+            if result is not None and result.stopped == "interrupted":
+                break
+            best = None if result is None else result.best
+            value = -math.inf if best is None or math.isnan(best) else best
+            study.tell(trial, value)
+            shown = ", ".join(f"{key}={_short(value)}" for key, value in settings.items())
+            announce(f"trial {n_done + 1} of {trials}: {value:.4g} with {shown}")
+        return sorted(_list_trials(study, out), key=lambda found: found.value, reverse=True)
 
 
 def _open_study(out: Path, search: Mapping[str, Space], seed: int) -> optuna.Study:
@@ -215,7 +203,7 @@ def _open_study(out: Path, search: Mapping[str, Space], seed: int) -> optuna.Stu
         study = optuna.create_study(
             storage=storage, study_name="hept", direction="maximize", load_if_exists=True
         )
-    except Exception as error:  # of a damaged journal: whatever JSON and Optuna raise
+    except Exception as error:  # JSON and Optuna raise many kinds of exceptions for a damaged journal
         raise InputError(
             path,
             found=f"an unreadable file ({type(error).__name__}: {' '.join(str(error).split())[:150]})",

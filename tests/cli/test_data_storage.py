@@ -1,8 +1,6 @@
 """The commands about datasets on disk: exit codes, one line per error, what is printed."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -14,17 +12,6 @@ from hept_cli import data_convert, data_export, data_import, data_info, data_mer
 
 def run(module, *arguments):
     return CliRunner().invoke(module.command, [str(argument) for argument in arguments])
-
-
-def hept_data(*arguments):
-    """As a user runs it: the exit code and the one line of an error."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from hept_cli.data import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 def test_info_prints_and_writes_json(tmp_path, make_dataset):
@@ -131,7 +118,7 @@ def test_import_makes_a_dataset_that_validates(tmp_path, make_cloud):
     assert len(dataset.manifest.sources) == 4
 
 
-def test_validate_exits_with_one(tmp_path, make_dataset):
+def test_validate_exits_with_one(hept_data, tmp_path, make_dataset):
     make_dataset(tmp_path / "a")
     path = sorted((tmp_path / "a").glob("*.parquet"))[0]
     content = bytearray(path.read_bytes())
@@ -155,7 +142,7 @@ def test_validate_exits_with_one(tmp_path, make_dataset):
         (["import", "{tmp}", "{tmp}/b"], "found no .pt files"),
     ],
 )
-def test_errors_are_one_line(tmp_path, make_dataset, arguments, message):
+def test_errors_are_one_line(hept_data, tmp_path, make_dataset, arguments, message):
     make_dataset(tmp_path / "a")
     code, _, error = hept_data(*(argument.format(tmp=tmp_path) for argument in arguments))
     assert code == 2
@@ -164,7 +151,7 @@ def test_errors_are_one_line(tmp_path, make_dataset, arguments, message):
     assert message in error
 
 
-def test_outputs_are_urls_to_the_commands_too(tmp_path, make_dataset, monkeypatch):
+def test_outputs_are_urls_to_the_commands_too(hept_data, tmp_path, make_dataset, monkeypatch):
     """A path object would turn s3:// into a folder named s3: ."""
     monkeypatch.chdir(tmp_path)
     make_dataset(tmp_path / "a")
@@ -178,7 +165,7 @@ def test_outputs_are_urls_to_the_commands_too(tmp_path, make_dataset, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_escapes_in_a_dataset_do_not_reach_the_terminal(tmp_path, make_dataset):
+def test_escapes_in_a_dataset_do_not_reach_the_terminal(hept_data, tmp_path, make_dataset):
     from hepdata.storage.dataset.manifest import _as_text
     from hepdata.storage.dataset.names import MANIFEST_NAME
 

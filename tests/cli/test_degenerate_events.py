@@ -1,24 +1,10 @@
 """Events with next to nothing in them go through build, validate, info and plot, for both tasks."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 
-def hept_data(*arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", "from hept_cli.data import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, done.stdout, done.stderr
-
-
-def check_all_commands(build, out):
+def check_all_commands(hept_data, build, out):
     code, _, errors = hept_data(*build, out)
     assert code == 0, errors
     code, output, errors = hept_data("validate", out)
@@ -28,8 +14,13 @@ def check_all_commands(build, out):
     assert code == 0, errors
 
 
+def first_hits(truth, n):
+    """Of particles: an event with nothing but noise is refused."""
+    return truth.hit_id[truth.particle_id > 0][:n]
+
+
 def first_hit(truth):
-    return truth.hit_id[truth.particle_id > 0][:1]
+    return first_hits(truth, 1)
 
 
 def first_particle(truth):
@@ -38,7 +29,7 @@ def first_particle(truth):
 
 TRACKING = {
     "1 hit": (first_hit, ()),
-    "2 hits": (lambda truth: truth.hit_id[:2], ()),
+    "2 hits": (lambda truth: first_hits(truth, 2), ()),
     "all noise, unlabelled": (lambda truth: truth.hit_id[truth.particle_id == 0], ("--unlabelled",)),
     "one particle": (first_particle, ()),
     "one hit a particle": (lambda t: t.hit_id[(t.particle_id > 0) & ~t.particle_id.duplicated()], ()),
@@ -49,13 +40,13 @@ TRACKING = {
 
 
 @pytest.mark.parametrize("case", TRACKING)
-def test_tracking(trackml_copy, tmp_path, keep_hits, case):
+def test_tracking(hept_data, trackml_copy, tmp_path, keep_hits, case):
     chosen, options = TRACKING[case]
     keep_hits(trackml_copy, chosen)
-    check_all_commands(("build", "tracking", *options, trackml_copy), tmp_path / "set")
+    check_all_commands(hept_data, ("build", "tracking", *options, trackml_copy), tmp_path / "set")
 
 
-def test_all_noise_is_no_labelled_event(trackml_copy, tmp_path, keep_hits):
+def test_all_noise_is_no_labelled_event(hept_data, trackml_copy, tmp_path, keep_hits):
     keep_hits(trackml_copy, lambda truth: truth.hit_id[truth.particle_id == 0])
     code, _, errors = hept_data("build", "tracking", trackml_copy, tmp_path / "set")
     assert code == 2
@@ -63,7 +54,7 @@ def test_all_noise_is_no_labelled_event(trackml_copy, tmp_path, keep_hits):
     assert "--unlabelled" in errors
 
 
-def test_no_event_selected(trackml_copy, tmp_path):
+def test_no_event_selected(hept_data, trackml_copy, tmp_path):
     code, _, errors = hept_data("build", "tracking", trackml_copy, tmp_path / "set", "--events", "1-5")
     assert code == 2
     assert "no event with an id from 1 to 5" in errors
@@ -80,20 +71,20 @@ PILEUP = {
 
 @pytest.mark.parametrize("case", PILEUP)
 @pytest.mark.parametrize("options", [(), ("--unlabelled",)], ids=["labelled", "unlabelled"])
-def test_pileup(write_delphes, tmp_path, case, options):
+def test_pileup(hept_data, write_delphes, tmp_path, case, options):
     n, changes = PILEUP[case]
-    check_all_commands(("build", "pileup", *options, write_delphes(n, changes)), tmp_path / "set")
+    check_all_commands(hept_data, ("build", "pileup", *options, write_delphes(n, changes)), tmp_path / "set")
 
 
-def test_no_pileup_is_no_labelled_sample(write_delphes, tmp_path):
+def test_no_pileup_is_no_labelled_sample(hept_data, write_delphes, tmp_path):
     path = write_delphes(30, {"IsPU": np.zeros(30)})
     code, _, errors = hept_data("build", "pileup", path, tmp_path / "set")
     assert code == 2
     assert "no pileup particle in the first 4 events" in errors
-    check_all_commands(("build", "pileup", "--unlabelled", path), tmp_path / "unlabelled")
+    check_all_commands(hept_data, ("build", "pileup", "--unlabelled", path), tmp_path / "unlabelled")
 
 
-def test_no_particle_selected(write_delphes, tmp_path):
+def test_no_particle_selected(hept_data, write_delphes, tmp_path):
     path = write_delphes(5, {"Eta": np.full(5, 999.9)})
     code, _, errors = hept_data("build", "pileup", path, tmp_path / "set")
     assert code == 2

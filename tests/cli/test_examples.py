@@ -94,6 +94,7 @@ def write_published_files(folder: Path) -> None:
         torch.save(tensors, folder / "published" / f"data{1000 + i}_s0.pt")
 
 
+@pytest.mark.pages
 def test_examples_work_as_printed(folder):
     done = set()
     for program, command in COMMANDS:

@@ -2,27 +2,8 @@
 
 import json
 import re
-import sys
 
 import pytest
-
-from hept_cli.data import main
-
-
-@pytest.fixture
-def hept_data(monkeypatch, capsys, tmp_path):
-    """Run `hept-data …` in a folder of its own; gives (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["hept-data", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        text = capsys.readouterr()
-        return stop.value.code, text.out, text.err
-
-    return run
 
 
 def test_from_simulation_to_pictures(hept_data, tmp_path):

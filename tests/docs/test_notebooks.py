@@ -28,6 +28,7 @@ def test_stored_outputs_are_whole_and_small(path):
     assert not re.search(r"/(?:home|root|tmp)/", json.dumps(outputs))
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs(path, tmp_path, monkeypatch):
     nbclient = pytest.importorskip("nbclient", reason="needs pip install nbclient ipykernel")

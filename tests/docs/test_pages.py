@@ -100,7 +100,11 @@ def name_page(page: Path) -> str:
     return page.parent.name if EXAMPLES in page.parents else page.stem
 
 
-@pytest.mark.parametrize("page", RUN, ids=name_page)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=() if page == PAGES[0] else pytest.mark.pages) for page in RUN],
+    ids=name_page,
+)
 def test_every_block_of_a_page_runs(page, tmp_path):
     if EXAMPLES in page.parents:
         # Its commands are for its own folder.

@@ -4,10 +4,8 @@ import csv
 import gzip
 import json
 from dataclasses import asdict, replace
-from math import pi
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -15,11 +13,10 @@ from hypothesis import strategies as st
 
 from hepdata.errors import InputError
 from hepdata.loader.dataset import open_dataset
-from hepdata.schema import TRACKING, ModelInput
+from hepdata.schema import TRACKING
 from hepdata.storage.dataset.manifest import Manifest
 from hept.evaluation.evaluator import evaluate
-from hept.evaluation.inference import run_model
-from hept.model.weights import load_model
+from hept.model.weights import load_model, read_card
 from hept.runs.folder import RunFolder
 from hept.runs.training_data import open_training_data, resolve_inputs
 from hept.settings.config import check_config, load_config
@@ -151,72 +148,14 @@ def test_run_folder_and_weights_say_the_same_and_resuming_does_not_learn_anew(
     assert load_model(run).features == trained.features
 
 
-@pytest.mark.parametrize(
-    ("name", "dataset"),
-    [
-        ("names-tracking", "v2-tracking-parquet"),
-        ("names-tracking-chosen", "v2-tracking-parquet"),
-        ("names-tracking-flat", "v2-tracking-parquet"),
-        ("names-pileup", "v2-pileup-parquet"),
-    ],
-)
-def test_weights_that_name_their_inputs_answer_as_they_did(name, dataset, tmp_path):
-    path = tmp_path / "old.safetensors"
-    path.write_bytes(gzip.decompress((DATA / f"{name}.safetensors.gz").read_bytes()))
-    trained = load_model(path)
-    assert all(isinstance(entry, ModelInput) for entry in (*trained.features, *trained.coords))
-    assert any(entry.period for entry in trained.coords) == (name != "names-tracking-flat")
-    ((out, _),) = run_model(trained, open_dataset(DATA / dataset), "test")
-    np.testing.assert_allclose(out.numpy(), np.load(DATA / f"{name}.npy"), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("name", "features", "coords"),
-    [
-        ("names-tracking", [entry.scale for entry in TRACKING.features], [1, 1, 1e-3, 1 / pi, 1e-3, 1]),
-        # layer, pt, phi, r, and eta, phi, z, phi: a name has its first scale, or 1.
-        ("names-tracking-chosen", [0.1, 1, 1 / pi, 1e-3], [1, 1, 1e-3, 1]),
-    ],
-)
-def test_old_weights_get_the_scales_with_which_they_were_trained(name, features, coords, tmp_path):
-    path = tmp_path / "old.safetensors"
-    path.write_bytes(gzip.decompress((DATA / f"{name}.safetensors.gz").read_bytes()))
-    trained = load_model(path)
-    assert [entry.scale for entry in trained.features] == features
-    assert [entry.scale for entry in trained.coords] == coords
-
-
-def test_old_weights_with_an_input_that_no_schema_knows_are_refused(tmp_path):
-    from safetensors import safe_open
-    from safetensors.torch import save_file
-
+def test_weights_that_only_name_their_inputs_are_refused(tmp_path):
     path = tmp_path / "old.safetensors"
     path.write_bytes(gzip.decompress((DATA / "names-tracking.safetensors.gz").read_bytes()))
-    with safe_open(path, "pt") as file:
-        header = json.loads(file.metadata()["hept"])
-        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    header["features"][0] = "radius"
-    save_file(state, path, metadata={"hept": json.dumps(header)})
-    with pytest.raises(
-        InputError, match=r"in which .radius. is missing or unknown; .*; train again"
-    ) as caught:
-        load_model(path)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("setting", "remedy"),
-    [
-        ("data.standardise=true", r"write data.features: \[\{column: \"\*\", standardise: true\}\]"),
-        ("data.signed_log=[pt]", r"write data.features: \[\{column: pt, compression: log\}"),
-        ("model.periodic_phi=false", r"period: null"),
-    ],
-)
-def test_settings_that_became_fields_of_inputs_say_where_they_went(setting, remedy):
-    with pytest.raises(
-        InputError, match=rf"found the unknown setting '{setting.partition('=')[0]}'.*{remedy}"
-    ):
-        load_config("tracking-6k", [setting])
+    for read in (load_model, read_card):
+        with pytest.raises(
+            InputError, match=r"found weights of version 1, .*; train again with this version"
+        ):
+            read(path)
 
 
 def test_a_run_without_inputs_is_not_resumed(tracking_dataset, small_config, tmp_path):
@@ -229,11 +168,6 @@ def test_a_run_without_inputs_is_not_resumed(tracking_dataset, small_config, tmp
     with pytest.raises(InputError, match=r"run.json: found no inputs of the model.*only evaluate the run"):
         fit(small_config(), tracking_dataset, run, resume=True)
     assert evaluate(run, tracking_dataset)["ap@0.9"] > 0
-    settings = yaml.safe_load((run / "config.yaml").read_text())
-    settings["model"]["periodic_phi"] = True
-    (run / "config.yaml").write_text(yaml.safe_dump(settings))
-    with pytest.raises(InputError, match=r"'model.periodic_phi' of an earlier.*only evaluate the run"):
-        RunFolder(run).read_config()
 
 
 def test_inputs_of_a_yaml_file(tmp_path):

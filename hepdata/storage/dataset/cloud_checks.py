@@ -21,11 +21,6 @@ Problem = tuple[str, str]
 def check_cloud(cloud: PointCloud, n_points: int, columns: Sequence[Column] = ()) -> Iterator[Problem]:
     """Check everything that the cloud alone shows.
 
-    Args:
-        cloud: As read.
-        n_points: Number of points according to the index.
-        columns: Its columns according to the schema.
-
     Yields:
         Problem and remedy.
     """

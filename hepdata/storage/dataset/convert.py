@@ -10,7 +10,7 @@ from pathlib import Path
 from hepdata.cloud import PointCloud
 from hepdata.errors import InputError
 from hepdata.progress import Progress, Silent, counting
-from hepdata.storage.dataset.finish import fresh_staging, publish
+from hepdata.storage.dataset.finish import fresh_staging, move_into_place
 from hepdata.storage.dataset.lock import lock_output
 from hepdata.storage.dataset.manifest import (
     FORMAT_VERSION,
@@ -35,20 +35,9 @@ def convert_dataset(
     compression: Compression = "none",
     progress: Progress | None = None,
 ) -> Manifest:
-    """Write the dataset at `source` in another format, or in the current version of the same one, to `out`.
+    """Write a dataset in another format, or in the current version of the same one; see `hepdata.convert`.
 
     Parquet → HDF5 → Parquet gives the same bytes.
-
-    Args:
-        source: Folder or fsspec URL.
-        out: New folder or fsspec URL.
-        file_format: Of the result.
-        compression: Of HDF5 files; "gzip" is smaller and slower to read.
-        progress: Told of every cloud.
-
-    Raises:
-        InputError: No dataset, or one that has this format and version, or `out` exists or is being written.
-        JobError: The disk refuses.
     """
     root = open_location(source)
     manifest = Manifest.read(source)
@@ -84,7 +73,7 @@ def convert_dataset(
             skipped=manifest.skipped,
         )
         result.write(staging)
-        publish(staging, folder, result)
+        move_into_place(staging, folder, result)
     return result
 
 

@@ -69,18 +69,12 @@ def finish_dataset(
         skipped=skipped,
     )
     manifest.write(staging)
-    publish(staging, out, manifest, is_replaced=is_replaced)
+    move_into_place(staging, out, manifest, is_replaced=is_replaced)
     return manifest
 
 
-def publish(staging: Path, out: Path, manifest: Manifest, *, is_replaced: bool = False) -> None:
+def move_into_place(staging: Path, out: Path, manifest: Manifest, *, is_replaced: bool = False) -> None:
     """Give a complete staging folder the name `out`.
-
-    Args:
-        staging: The folder; what is not part of the dataset is removed.
-        out: The dataset's folder, which must not exist or be empty, unless `is_replaced`.
-        manifest: Of the dataset.
-        is_replaced: Whether an existing dataset at `out` is replaced.
 
     Raises:
         InputError: One of the folders holds something that this program did not write.

@@ -44,10 +44,6 @@ def hold_lock(out: Path) -> Iterator[None]:
 def lock_output(out: Path, *, is_replaced: bool = False) -> Iterator[None]:
     """Hold the lock of a dataset; first finish or undo a replacement that was killed.
 
-    Args:
-        out: The dataset's folder.
-        is_replaced: Whether a dataset that is there may be replaced.
-
     Raises:
         InputError: Another process holds the lock, or `out` exists and may not be replaced.
         JobError: The folder of `out` cannot be written.

@@ -164,9 +164,6 @@ class Manifest(_Record):
     def read(cls, location: str | os.PathLike[str]) -> Manifest:
         """Read and check the manifest of a dataset.
 
-        Args:
-            location: Folder or fsspec URL.
-
         Raises:
             InputError: It is missing, damaged, of a newer format, or inconsistent.
         """

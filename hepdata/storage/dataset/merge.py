@@ -11,7 +11,7 @@ from pathlib import Path
 from hepdata.errors import InputError
 from hepdata.progress import Progress, Silent, counting
 from hepdata.storage.atomic import disk_errors
-from hepdata.storage.dataset.finish import fresh_staging, publish
+from hepdata.storage.dataset.finish import fresh_staging, move_into_place
 from hepdata.storage.dataset.lock import lock_output
 from hepdata.storage.dataset.manifest import Manifest, ShardRecord, make_manifest
 from hepdata.storage.dataset.names import SPLITS, name_hdf5, name_shard
@@ -31,19 +31,9 @@ def merge_datasets(
     compression: Compression = "none",
     progress: Progress | None = None,
 ) -> Manifest:
-    """Put the clouds of several datasets into one new folder, split by split, in the given order.
+    """Put the clouds of several datasets into one new folder, split by split; see `hepdata.merge`.
 
     Parquet shards are copied; HDF5 files are written again.
-
-    Args:
-        sources: Folders or fsspec URLs of datasets with the same configuration and different events.
-        out: New folder or fsspec URL.
-        compression: Of HDF5 files; "gzip" is smaller and slower to read.
-        progress: Told of every file.
-
-    Raises:
-        InputError: Datasets that do not fit together, or `out` exists or is being written.
-        JobError: The disk refuses.
     """
     parts = [(open_location(source), Manifest.read(source)) for source in sources]
     _check_agreement(parts)
@@ -87,7 +77,7 @@ def merge_datasets(
             format_version=first.format_version,
         )
         manifest.write(staging)
-        publish(staging, folder, manifest)
+        move_into_place(staging, folder, manifest)
     return manifest
 
 

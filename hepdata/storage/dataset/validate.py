@@ -59,18 +59,7 @@ class _Seen:
 
 
 def validate_dataset(location: str | os.PathLike[str], *, progress: Progress | None = None) -> list[Finding]:
-    """Check everything about a dataset.
-
-    Args:
-        location: Folder or fsspec URL.
-        progress: Told of every cloud.
-
-    Returns:
-        All problems; an empty list if there are none.
-
-    Raises:
-        InputError: There is no dataset, or one of a newer format.
-    """
+    """Check everything about a dataset; see `hepdata.validate`."""
     root = open_location(location)
     text = root.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
     listener = progress or Silent()

@@ -8,7 +8,6 @@ Axes: N points, H heads, C tables, M dimensions of a query, V of a value, P coor
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -16,7 +15,6 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from hept.attention.kernels.operands import Blocks, Layout, Operands
-from hept.devices.traffic import Traffic, register_traffic
 
 
 class BlockAttention(Protocol):
@@ -52,20 +50,13 @@ INPUTS = (
 )
 
 
-def define_attention(
-    name: str,
-    forward: Forward,
-    backward: Backward,
-    *,
-    traffic: tuple[Callable[..., Traffic], Callable[..., Traffic]] | None = None,
-) -> BlockAttention:
+def define_attention(name: str, forward: Forward, backward: Backward) -> BlockAttention:
     """Define an operator with its gradient, shape function and FLOP formula.
 
     Args:
         name: Name of the operator; its backward pass is the operator `{name}_backward`.
         forward: Fills the outputs.
         backward: Fills the gradients.
-        traffic: Formulas of launches and bytes on a GPU for both operators, if they are not one kernel each.
     """
 
     def compute_forward(*inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -103,10 +94,7 @@ def define_attention(
         return (*d_operands, d_coords if coords is not None else None, *(None for _ in others))
 
     attend.register_autograd(differentiate, setup_context=_save)
-    operators = getattr(torch.ops.hept, name), getattr(torch.ops.hept, f"{name}_backward")
-    register_flop_formula([operators[0]])(_count_flops)
-    for operator, formula in zip(operators, traffic or (), strict=False):
-        register_traffic(operator)(formula)
+    register_flop_formula([getattr(torch.ops.hept, name)])(_count_flops)
 
     def apply(operands: Operands, layout: Layout) -> Tensor:
         blocks = layout.blocks

@@ -16,7 +16,6 @@ from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.kernels.operators import define_attention
 from hept.attention.kernels.plain import EPSILON
 from hept.attention.kernels.triton_launch import BACKWARD, FORWARD, START, Launch, Sizes, find_grid, pad
-from hept.attention.kernels.triton_traffic import count_backward, count_forward
 from hept.devices.triton_support import can_run_triton, has_triton, launch_beside
 
 
@@ -116,9 +115,4 @@ def _on_device(compute: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-_attend = define_attention(
-    "triton_attention",
-    _on_device(compute_forward),
-    _on_device(compute_backward),
-    traffic=(count_forward, count_backward),
-)
+_attend = define_attention("triton_attention", _on_device(compute_forward), _on_device(compute_backward))

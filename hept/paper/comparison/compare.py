@@ -95,7 +95,7 @@ def compare(
         from hept.paper.comparison.claims import tabulate_claims
         from hept.paper.comparison.comparison import ComparisonSettings, run_comparison
         from hept.paper.comparison.paper_tables import make_tables
-        from hept.paper.comparison.report import write_report as write_tables
+        from hept.paper.comparison.report import write_tables
         from hept.paper.comparison.scaling import ScalingLimits
 
         limits = ScalingLimits(max_points=max_points, max_seconds=max_seconds)

@@ -113,14 +113,6 @@ def run_comparison(
 ) -> Findings:
     """Train or load every system, measure it, and collect the numbers.
 
-    Args:
-        dataset: The dataset.
-        base: Settings that all systems share.
-        settings: What to compare.
-        out: Folder of runs and results; existing ones are reused.
-        progress: Listener of each training.
-        announce: Gets one line about every measurement.
-
     Raises:
         InputError: The dataset does not fit the settings, or a split is empty.
     """

@@ -19,7 +19,7 @@ from hept.paper.systems.catalog import find_system
 COLORS = (SIGNAL, ACCENT, INK, REFERENCE, "#edae49")
 
 
-def write_report(findings: Findings, tables: Sequence[ResultTable], out: Path) -> list[Path]:
+def write_tables(findings: Findings, tables: Sequence[ResultTable], out: Path) -> list[Path]:
     """Write `compare.md`, a CSV and a PNG for each table, and the two figures.
 
     Raises:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hepdata.schema import PILEUP
 from hept.devices.peak_memory import available_gigabytes, peak_gigabytes
-from hept.model.build import find_periods
+from hept.model.build import periods_of
 from hept.model.frame import Frame
 from hept.paper.comparison.step_cost import median_seconds
 from hept.paper.comparison.store import Result
@@ -27,7 +27,7 @@ PILEUP_FRAME = Frame(
     head="classification",
     n_classes=PILEUP.features[-1].n_classes,
     class_feature=len(PILEUP.features) - 1,
-    periods=find_periods(PILEUP.coordinates),
+    periods=periods_of(PILEUP.coordinates),
 )
 # Expected growth of memory for twice the points: 2 plus a margin, since graphs and buffers grow in steps.
 GROWTH = 2.5

@@ -19,7 +19,7 @@ from hept.devices.choice import Precision
 from hept.devices.clock import time_in_turns
 from hept.devices.peak_memory import peak_gigabytes
 from hept.devices.precision import mixed_precision
-from hept.model.build import build_network, find_periods
+from hept.model.build import build_network, periods_of
 from hept.model.network import Network, count_parameters
 from hept.objectives.objective import Objective, make_objective
 from hept.paper.comparison.store import Result
@@ -93,7 +93,7 @@ def inference(network: nn.Module, batch: Batch, precision: Precision) -> Callabl
 
 def graph_building(config: TrainConfig, data: TrainingData, batch: Batch) -> Callable[[], object]:
     """The search of nearest neighbours in (η, φ) that the system needs before it runs."""
-    periods = find_periods(data.coords[PLANE])
+    periods = periods_of(data.coords[PLANE])
 
     def run() -> object:
         clouds = Clouds.from_offsets(batch.offsets, len(batch.features))

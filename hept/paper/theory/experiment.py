@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hepdata.progress import Progress, Silent
+from hepdata.progress import Progress, Silent, counting
 from hept.paper.theory.draws import measure_lsh, measure_rff
 from hept.paper.theory.lemmas import (
     collision_probability,
@@ -138,11 +138,10 @@ def run_experiment(config: ExperimentConfig, progress: Progress | None = None) -
     all_pairs, near_pairs = count_distances(square)
     cloud = _Cloud(square, all_pairs, near_pairs, gaussian(near_pairs.z))
     found = list(_search_rff(config, cloud))
-    progress.start("search", len(config.widths), "bucket width")
-    for width in config.widths:
-        found += search_width(config, square.n_pairs, all_pairs, near_pairs, width)
-        progress.advance()
-    progress.finish()
+    with counting(progress, "search", len(config.widths), "bucket width"):
+        for width in config.widths:
+            found += search_width(config, square.n_pairs, all_pairs, near_pairs, width)
+            progress.advance()
     best = _keep_best(found, config.budgets_per_decade)
     return ExperimentResult(
         config=config,
@@ -230,15 +229,14 @@ def _draw_best(
 ) -> Iterator[Approximation]:
     # The same setting is often the best at several budgets; it is drawn only once.
     drawn: dict[Approximation, tuple[float, float]] = {}
-    progress.start("draw", len(best), "setting")
-    for one in best:
-        setting = replace(one, budget=None)
-        if setting not in drawn:
-            drawn[setting] = _draw(setting, cloud.square, config.n_draws, rng)
-        flops, error = drawn[setting]
-        progress.advance()
-        yield replace(one, drawn_flops=flops, drawn_error=error)
-    progress.finish()
+    with counting(progress, "draw", len(best), "setting"):
+        for one in best:
+            setting = replace(one, budget=None)
+            if setting not in drawn:
+                drawn[setting] = _draw(setting, cloud.square, config.n_draws, rng)
+            flops, error = drawn[setting]
+            progress.advance()
+            yield replace(one, drawn_flops=flops, drawn_error=error)
 
 
 def _draw(

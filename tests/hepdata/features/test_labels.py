@@ -13,16 +13,18 @@ def test_momenta_are_found_by_particle_id_beyond_2_to_the_53():
         "py": np.array([4.0, 2.0]),
         "pz": np.array([0.0, 2.0]),
     }
-    labels = label_particles(np.array([close + 1, 0, close]), particles, "event 1")
-    assert labels["pt"].tolist() == [2.0, 0.0, 5.0]
-    assert labels["particle_eta"] == pytest.approx([np.arcsinh(1.0), 0.0, 0.0])
+    found = label_particles(np.array([close + 1, 0, close, close + 1]), particles, "event 1")
+    labels = {name: values[found.particle_j] for name, values in found.columns.items()}
+    assert labels["particle_id"].tolist() == [close + 1, 0, close, close + 1]
+    assert labels["pt"].tolist() == [2.0, 0.0, 5.0, 2.0]
+    assert labels["particle_eta"] == pytest.approx([np.arcsinh(1.0), 0.0, 0.0, np.arcsinh(1.0)])
 
 
 def test_a_particle_along_the_beam():
     particles = {"particle_id": np.array([5]), "px": np.zeros(1), "py": np.zeros(1), "pz": np.ones(1)}
     with pytest.raises(InputError, match="event 1: found particle 5 without transverse momentum"):
         label_particles(np.array([5]), particles, "event 1")
-    assert label_particles(np.array([0]), particles, "event 1")["pt"].tolist() == [0.0]
+    assert label_particles(np.array([0]), particles, "event 1").columns["pt"].tolist() == [0.0]
 
 
 def test_counts_by_hand():

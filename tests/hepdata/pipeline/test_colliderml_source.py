@@ -16,6 +16,7 @@ from hepdata.errors import InputError
 from hepdata.features.hit_clouds import CloudChoice
 from hepdata.pipeline.build import build_dataset
 from hepdata.pipeline.colliderml_source import open_colliderml
+from hepdata.pipeline.event_range import EventRange
 from hepdata.pipeline.tracking_source import TRACKING_PRESETS, PairChoice, TrackingConfig
 from hepdata.readers import colliderml
 from hepdata.storage.dataset.manifest import Manifest
@@ -147,13 +148,13 @@ def test_builds_have_the_same_bytes_whatever_the_workers_and_the_batches(
 
 
 def test_events_are_chosen_by_id_and_read_in_any_order(write_colliderml):
-    source = open_colliderml(write_colliderml(), ALL, first_event=1, last_event=4, max_events=3)
+    source = open_colliderml(write_colliderml(), ALL, events=EventRange(1, 4, 3))
     assert [event.event_id for event in source.list_events()] == [1, 2, 3]
     backwards = dict(source.read_clouds(source.list_events()[::-1]))
     for event, clouds in source.read_clouds(source.list_events()):
         assert (clouds[0].hit_id == backwards[event][0].hit_id).all()
     with pytest.raises(InputError, match="no event with an id from 7 to None"):
-        open_colliderml(source.root, ALL, first_event=7)
+        open_colliderml(source.root, ALL, events=EventRange(7))
 
 
 def test_without_particles_the_dataset_is_unlabelled(write_colliderml):

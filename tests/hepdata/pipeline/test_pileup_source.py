@@ -13,6 +13,7 @@ import vector
 
 import hepdata
 from hepdata.pipeline.build import build_dataset
+from hepdata.pipeline.event_range import EventRange
 from hepdata.pipeline.pileup_source import PRESETS, PileupConfig, PileupSource, with_changes
 from hepdata.simulate.pileup_file import write_pileup
 from hepdata.storage.dataset.manifest import Manifest
@@ -219,10 +220,10 @@ def test_any_choice_of_events_in_any_order(pileup_file, tmp_path, open_sample):
 
 def test_max_events_stops_in_the_order_of_the_files(pileup_file, tmp_path):
     other = write_pileup(tmp_path / "other.root", events=3, pileup=2, seed=8).path
-    source = PileupSource.open([str(other), str(pileup_file)], DEFAULT, max_events=5)
+    source = PileupSource.open([str(other), str(pileup_file)], DEFAULT, events=EventRange(most=5))
     assert source.n_events == (3, 2)
     assert len(source.list_events()) == 5
-    fewer = PileupSource.open([str(other), str(pileup_file)], DEFAULT, max_events=2)
+    fewer = PileupSource.open([str(other), str(pileup_file)], DEFAULT, events=EventRange(most=2))
     assert (fewer.files, fewer.n_events) == ((str(other),), (2,))
 
 

@@ -10,6 +10,7 @@ import torch
 from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
 from hepdata.features.pyg_clouds import choose_schema, make_cloud
+from hepdata.pipeline.event_range import EventRange
 from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tracking
 from hepdata.readers.pyg_files import StoredCloud, list_clouds, read_tensors
 
@@ -206,7 +207,7 @@ def assert_built(found, hit_id, built):
 
 
 def build_published(folder):
-    source = open_tracking(folder, TrackingConfig(pairs=PairChoice("published")), max_events=1)
+    source = open_tracking(folder, TrackingConfig(pairs=PairChoice("published")), events=EventRange(most=1))
     ((_, (built,)),) = source.read_clouds(source.list_events())
     return built
 

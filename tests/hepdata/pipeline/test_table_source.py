@@ -12,6 +12,7 @@ import uproot
 
 import hepdata
 from hepdata.errors import InputError
+from hepdata.pipeline.event_range import EventRange
 from hepdata.pipeline.table_source import open_tables
 from hepdata.readers import table_csv, table_hdf5, table_root
 
@@ -187,7 +188,7 @@ def test_several_files_and_a_range_of_events(schema, tmp_path):
         (tmp_path / part).mkdir()
         TABLE[rows].to_parquet(tmp_path / part / "t.parquet")
     inputs = [str(tmp_path / "b" / "t.parquet"), str(tmp_path / "a" / "*.parquet")]
-    source = open_tables(inputs, schema, first_event=10, last_event=30)
+    source = open_tables(inputs, schema, events=EventRange(10, 30))
     assert [event.event_id for event in source.list_events()] == [10, 13, 16, 19, 22, 25, 28]
     assert [len(TABLE[TABLE.event == cloud.event_id]) for cloud in clouds_of(source)] == [
         cloud.n_points for cloud in clouds_of(source)

@@ -2,6 +2,7 @@ import pickle
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from benchmarks.published_pairs import list_pairs
 from hepdata.errors import InputError
 from hepdata.features.hit_clouds import CloudChoice
 from hepdata.features.sectors import Sectors
+from hepdata.pipeline.event_range import EventRange
 from hepdata.pipeline.tracking_source import TRACKING_PRESETS, PairChoice, TrackingConfig, open_tracking
+from hepdata.progress import Silent
 
 SIXTY = TRACKING_PRESETS["tracking-60k"]
 
@@ -102,23 +105,40 @@ def test_files_are_listed_once_with_their_checksum(tracking_source, trackml_even
     assert all(file.bytes == (trackml_events / file.name).stat().st_size for file in files)
 
 
+def test_a_build_says_which_files_have_no_last_line_end(trackml_copy):
+    class Listener(Silent):
+        lines: ClassVar[list[str]] = []
+
+        def announce(self, line):
+            self.lines.append(line)
+
+    open_tracking(trackml_copy, SIXTY).list_files(Listener())
+    assert not Listener.lines
+    for name in ("hits", "truth"):
+        path = trackml_copy / f"event000001000-{name}.csv"
+        path.write_bytes(path.read_bytes()[:-1])
+    open_tracking(trackml_copy, SIXTY).list_files(Listener())
+    (line,) = Listener.lines
+    assert line.startswith("event000001000-hits.csv and 1 more: no line end after the last line")
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"first_event": 1002}, [1002, 1003, 1004, 1005]),
-        ({"first_event": 1001, "last_event": 1003}, [1001, 1002, 1003]),
-        ({"max_events": 2}, [1000, 1001]),
-        ({"first_event": 1004, "max_events": 5}, [1004, 1005]),
+        (EventRange(1002), [1002, 1003, 1004, 1005]),
+        (EventRange(1001, 1003), [1001, 1002, 1003]),
+        (EventRange(most=2), [1000, 1001]),
+        (EventRange(1004, most=5), [1004, 1005]),
     ],
 )
 def test_events_are_chosen_by_id_or_count(trackml_events, options, expected):
-    source = open_tracking(trackml_events, SIXTY, **options)
+    source = open_tracking(trackml_events, SIXTY, events=options)
     assert [event.event_id for event in source.list_events()] == expected
 
 
 def test_no_event_in_the_range(trackml_events):
     with pytest.raises(InputError, match="no event with an id from 5 to 9"):
-        open_tracking(trackml_events, SIXTY, first_event=5, last_event=9)
+        open_tracking(trackml_events, SIXTY, events=EventRange(5, 9))
 
 
 def remove_parts(folder, *parts):

@@ -155,6 +155,17 @@ def test_without_truth_a_dataset_is_unlabelled(copy, tmp_path):
     assert "particle_id" not in built["train"][0].columns
 
 
+def test_files_without_a_last_line_end_are_read_where_their_ids_agree(copy):
+    whole = read(copy)
+    for path in copy.glob("event000000000-*.csv"):
+        path.write_bytes(path.read_bytes()[:-1])
+    ended = read(copy)
+    assert all((whole.hits[name] == ended.hits[name]).all() for name in whole.hits)
+    assert (whole.particle_id == ended.particle_id).all()
+    with pytest.raises(InputError, match=r"measurements.csv: found a last line without a line end"):
+        read(copy, with_cells=False, with_truth=False)
+
+
 def test_the_finest_entry_of_a_digitization_counts(copy):
     path = copy / "digitization.json"
     content = json.loads(path.read_text())

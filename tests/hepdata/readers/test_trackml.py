@@ -62,6 +62,31 @@ def test_a_missing_part(trackml_copy, name, remedy):
         read_first(trackml_copy)
 
 
+def cut_end(path, n_bytes):
+    path.write_bytes(path.read_bytes()[:-n_bytes])
+
+
+def test_files_without_a_last_line_end_are_read_where_their_ids_agree(trackml_events, trackml_copy):
+    for name in ("hits", "cells", "truth", "particles"):
+        cut_end(part(trackml_copy, name), 1)
+    whole, ended = read_first(trackml_events), read_first(trackml_copy)
+    for name in ("hits", "cells", "particles"):
+        ours, theirs = getattr(whole, name), getattr(ended, name)
+        assert all((ours[key] == theirs[key]).all() for key in ours)
+    assert (whole.weight == ended.weight).all()
+    # Nothing else counts the hits.
+    with pytest.raises(InputError, match=r"hits.csv: found a last line without a line end"):
+        read_first(trackml_copy, with_cells=False, with_truth=False)
+
+
+@pytest.mark.parametrize("name", ["hits", "cells", "truth"])
+def test_files_that_end_in_an_earlier_line_are_refused(trackml_copy, name):
+    lines = part(trackml_copy, name).read_bytes().splitlines()
+    part(trackml_copy, name).write_bytes(b"\n".join(lines[: len(lines) // 2]))
+    with pytest.raises(InputError, match=r"no truth for hit|no cells for hit|which the hits file lacks"):
+        read_first(trackml_copy)
+
+
 def test_an_empty_event(trackml_copy, edit_csv):
     edit_csv(part(trackml_copy, "hits"), lambda table: table[:0])
     with pytest.raises(InputError, match="found no hits"):

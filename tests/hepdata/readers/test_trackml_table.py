@@ -15,10 +15,10 @@ FORM = TableFormat(
 
 @pytest.fixture
 def read(tmp_path):
-    def read(text):
+    def read(text, *, is_counted=False):
         path = tmp_path / "sample.csv"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return read_table(RawFile(None, str(path)), FORM)
+        return read_table(RawFile(None, str(path)), FORM, is_counted=is_counted)
 
     return read
 
@@ -90,6 +90,15 @@ def test_a_last_line_without_an_end_may_be_cut_even_if_it_has_all_its_values(rea
     with pytest.raises(InputError, match=message):
         read(text)
     assert len(read(text + "\n")["x"]) == text.count("\n")
+
+
+def test_a_last_line_without_an_end_is_read_if_its_ids_are_compared_and_it_has_all_its_values(read):
+    assert read("id,x,unread\n1,2,3\n4,5,67", is_counted=True)["id"].tolist() == [1, 4]
+    for cut in ("4,5,", "4,5, ", "4,5", "4,5,6e-"):
+        with pytest.raises(InputError, match=r"without a line end|Expected 3 columns|'x'|invalid value|e-"):
+            read("id,unread,x\n1,2,3\n" + cut, is_counted=True)
+    with pytest.raises(InputError, match="without a line end"):
+        read("id,x,unread\n1,2,3\n4,5,", is_counted=True)
 
 
 @pytest.mark.parametrize(("x", "is_inside"), [("-5", True), ("7.5", True), ("7.6", False), ("-1e30", False)])

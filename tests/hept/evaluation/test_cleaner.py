@@ -92,12 +92,85 @@ def test_the_scope_is_that_of_the_training(sample, tmp_path):
     assert ak.mean(weight[is_soft] > 0) > 0.9
 
 
+def write_branches(path, branches):
+    """`{branch: {leaf: [values of each event]}}` as a Delphes tree."""
+    columns = {
+        f"{branch}.{leaf}": ak.Array(v) for branch, leaves in branches.items() for leaf, v in leaves.items()
+    }
+    with uproot.recreate(path) as file:
+        tree = file.mktree(
+            "Delphes",
+            {name: column.type.content for name, column in columns.items()},
+            counter_name=lambda counted: f"n{counted.replace('.', '_')}",
+        )
+        tree.extend(columns)
+    return path
+
+
+def draw_leaves(seed, energy="PT", **integers):
+    """Three events; the last particle of each lies along the beam, outside the acceptance."""
+    rng = np.random.default_rng(seed)
+    lengths = (6, 9, 4)
+    pt = [rng.uniform(0.5, 20, n) for n in lengths]
+    eta = [np.append(rng.uniform(-4, 4, n - 1), 999.9) for n in lengths]
+    leaves = {energy: pt, "Eta": eta, "Phi": [rng.uniform(-3, 3, n) for n in lengths]}
+    leaves["E"] = [p * np.cosh(np.minimum(e, 5)) for p, e in zip(pt, eta, strict=True)]
+    leaves["Eem"] = leaves["Ehad"] = [energies / 2 for energies in leaves["E"]]
+    integers = {
+        name: [np.resize(values, n).astype(np.int32) for n in lengths] for name, values in integers.items()
+    }
+    return {name: [v.astype(np.float32) for v in values] for name, values in leaves.items()} | integers
+
+
+def check_momenta(source, out, branches):
+    """Each momentum is the weight times that of the particle at the same place of the source."""
+    with uproot.open(out) as file, uproot.open(source) as raw:
+        found = {name: file["cleaned"][f"cleaned_{name}"].array() for name in COLUMNS}
+
+        def merge(leaves):
+            return ak.concatenate([raw["Delphes"][leaf].array() for leaf in leaves], axis=1)
+
+        pt = merge([f"{branch}.{leaf}" for branch, leaf in branches.items()])
+        phi, energy, eta = (
+            merge([f"{branch}.{leaf}" for branch in branches]) for leaf in ("Phi", "E", "Eta")
+        )
+    assert ak.num(found["score"]).tolist() == ak.num(pt).tolist()
+    is_within = np.abs(eta) < 100
+    assert ak.all(np.isfinite(found["score"]) == is_within)
+    assert ak.all(found["weight"][~is_within] == 0)
+    assert ak.sum(found["weight"] > 0) > 5
+    for name, momentum in (("px", pt * np.cos(phi)), ("py", pt * np.sin(phi)), ("e", energy)):
+        np.testing.assert_allclose(
+            ak.flatten(found[name]), ak.flatten(found["weight"] * momentum), rtol=1e-4, atol=1e-4
+        )
+
+
+def test_energy_flow_and_candidates_in_the_order_of_the_source(trained, tmp_path):
+    flow = {
+        "EFlowTrack": draw_leaves(1, Charge=[1, -1], PID=[211, -211], IsPU=[0, 0, 1]),
+        "EFlowPhoton": draw_leaves(2, "ET", IsPU=[0, 1]),
+        "EFlowNeutralHadron": draw_leaves(3, "ET", IsPU=[1, 0]),
+    }
+    candidates = {"ParticleFlowCandidate": draw_leaves(4, Charge=[1, 0, 0], PID=[211, 22, 0], IsPU=[0, 1, 0])}
+    for name, branches in (("eflow", flow), ("particle-flow-candidate", candidates)):
+        source = write_branches(tmp_path / f"{name}.root", branches)
+        clean(trained, str(source), tmp_path / f"{name}_cleaned.root", branches=name)
+        energies = {branch: "PT" if "PT" in leaves else "ET" for branch, leaves in branches.items()}
+        check_momenta(source, tmp_path / f"{name}_cleaned.root", energies)
+
+
 def test_mistakes_are_named(sample, trained, tmp_path):
     with pytest.raises(InputError, match=r"ends in \.root or \.parquet"):
         clean(trained, str(sample), tmp_path / "cleaned.txt")
     with pytest.raises(InputError, match=r"no such file|no file"):
         clean(trained, str(tmp_path / "none.root"), tmp_path / "cleaned.root")
     assert list(tmp_path.iterdir()) == []
+    unlabelled = write_branches(
+        tmp_path / "data.root", {"ParticleFlowCandidate": draw_leaves(4, Charge=[1, 0], PID=[211, 22])}
+    )
+    with pytest.raises(InputError, match=r"data\.root, branches particle-flow-candidate: found no 'vertex'"):
+        clean(trained, str(unlabelled), tmp_path / "cleaned.root")
+    assert not (tmp_path / "cleaned.root").exists()
 
 
 def test_a_tracking_model_is_refused(sample, tracking_dataset, small_config, tmp_path):

@@ -16,8 +16,9 @@ import triton.language as tl
 from conftest import literal_info_nce, random_cloud, to_rows
 
 from benchmarks.counted_gathers import count_gathers
+from benchmarks.traffic import count_loss
 from hept.losses import RandomNegatives, info_nce
-from hept.losses.fused import CHUNK, count_traffic, sum_pairs
+from hept.losses.fused import CHUNK, sum_pairs
 from hept.losses.particles import weigh_anchors
 from hept.losses.triton_pairs import draw_points
 
@@ -127,7 +128,7 @@ def traffic():
             sum_pairs(*inputs)
         # Torch clears the gradient.
         cleared = size * cloud.x.numel()
-        found[f"exact: {is_exact}"] = [count_traffic(*inputs).n_bytes - cleared, counted.n_bytes]
+        found[f"exact: {is_exact}"] = [count_loss(*inputs).n_bytes - cleared, counted.n_bytes]
     return found
 
 

@@ -11,7 +11,7 @@ from hept.metrics.cleaning import Cleaning
 from hept.metrics.jet_account import JetAccount
 from hept.metrics.jets import Jets, find_jets, match_jets
 from hept.metrics.missing_pt import describe_missing_pt, missing_pt, resolution
-from hept.metrics.puppi import weigh_puppi
+from hept.metrics.puppi import count_collisions, weigh_puppi
 
 
 def make_event(seed=0, n=400):
@@ -91,6 +91,47 @@ def test_puppi_by_hand_beyond_the_tracker():
 
     expected = erf(chi / np.sqrt(2))
     assert weight[1] == pytest.approx(expected if expected > 0.1 else 0.0)
+
+
+def test_puppi_removes_forward_particles_below_their_own_threshold():
+    # The same three: P(χ < 0.148) = 0.1178, of 10 GeV; a forward one is kept above 0.5 + 0.011 n GeV.
+    def weigh(n_collisions):
+        eta, none = np.array([3.0, 3.1, 3.3]), np.zeros(3)
+        return weigh_puppi(eta, none, np.full(3, 10.0), none, none > 0, n_collisions=n_collisions)[1]
+
+    assert weigh(61) == pytest.approx(0.1178, abs=1e-4)  # 1.171 GeV
+    assert weigh(62) == 0  # 1.182 GeV
+
+
+def weigh_central(*eta):
+    """Weights of neutrals of 10 GeV, in the event of `test_puppi_by_hand_within_the_tracker`."""
+    eta = np.array([0.0, 0.1, -0.2, *eta])
+    number = np.arange(len(eta))
+    pt = np.full(len(eta), 10.0)
+    return weigh_puppi(eta, np.zeros(len(eta)), pt, number < 3, number == 0, n_collisions=50)[3:]
+
+
+def test_puppi_removes_weights_below_a_tenth():
+    # α = ln(100 / 0.1347²) gives χ = 0.140, P = 0.1117; 0.1357 gives 0.119 and 0.0951.
+    weight = weigh_central(0.1347, 0.1357)
+    np.testing.assert_allclose(weight, [0.1117, 0], atol=2e-3)
+
+
+def test_puppi_counts_neighbours_from_0_02_to_0_4():
+    np.testing.assert_allclose(weigh_central(0.019, 0.021), [0, 1], atol=1e-4)
+
+    def weigh(distance):
+        # Charged pileup has no neighbour, so whatever has one is kept.
+        eta, charge = np.array([0.0, distance, 2.0]), np.array([1, 0, 1])
+        return weigh_puppi(eta, np.zeros(3), np.full(3, 9.0), charge, np.array([1, 0, 0]), n_collisions=0)[1]
+
+    assert (weigh(0.019), weigh(0.39), weigh(0.41)) == (0, 1, 0)
+
+
+def test_collisions_are_counted_by_charged_pileup_within_the_tracker():
+    eta = np.concatenate([np.zeros(64), [3.0, 0.0, 0.0]])
+    charge, is_leading = np.append(np.ones(66), 0), np.arange(67) == 65
+    assert count_collisions(eta, charge, is_leading) == 2
 
 
 def test_puppi_knows_that_phi_is_periodic():

@@ -13,7 +13,8 @@ import torch
 from torch.nn import functional
 
 from benchmarks.counted_gathers import count_gathers
-from hept.model.activation import ROWS, STEPS, _backward, activate, count_backward, count_forward
+from benchmarks.traffic import count_activation, count_activation_backward
+from hept.model.activation import ROWS, STEPS, _backward, activate
 
 EPSILON = 1e-5
 SHAPES = {
@@ -85,8 +86,8 @@ def traffic():
     with count_gathers() as backward:
         _backward(out, *inputs, EPSILON)
     return {
-        "forward": [count_forward(*inputs).n_bytes, forward.n_bytes],
-        "backward": [count_backward(out, *inputs).n_bytes, backward.n_bytes],
+        "forward": [count_activation(*inputs).n_bytes, forward.n_bytes],
+        "backward": [count_activation_backward(out, *inputs).n_bytes, backward.n_bytes],
     }
 
 

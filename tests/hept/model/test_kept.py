@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -41,3 +43,10 @@ def test_the_weights_of_the_package_are_small_load_and_have_a_card(name):
     assert (model.task, model.is_embedding) == ("tracking", True)
     assert name in path.with_suffix(".md").read_text(encoding="utf-8")
     assert load_clustering(path) is not None
+
+
+@pytest.mark.parametrize("name", ["model.pt", "model.safetensors"])
+def test_a_pipe_is_no_weights_file(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match="found a pipe, a device or a folder"):
+        find_weights(tmp_path / name)

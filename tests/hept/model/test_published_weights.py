@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from hepdata.errors import InputError
+from hepdata.pipeline.event_range import EventRange
 from hepdata.pipeline.tracking_source import PairChoice, TrackingConfig, open_tracking
 from hepdata.schema import TRACKING
 from hept import load_published
@@ -60,7 +61,7 @@ def test_float32_meets_float64_where_the_authors_do_not(tmp_path):
 def test_float32_meets_float64_on_simulated_hits(tmp_path, trackml_events):
     """Hits of a detector, not a whole number of blocks, and weights as large as trained ones."""
     config = TrackingConfig(pairs=PairChoice("none"))
-    source = open_tracking(trackml_events, config, first_event=1001, max_events=1)
+    source = open_tracking(trackml_events, config, events=EventRange(1001, most=1))
     ((_, (cloud,)),) = source.read_clouds(source.list_events())
     assert cloud.n_points % 100
     x = np.column_stack([cloud.columns[entry.column] * entry.scale for entry in TRACKING.features])

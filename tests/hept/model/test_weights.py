@@ -7,7 +7,7 @@ import torch
 
 from hepdata.errors import InputError, JobError
 from hepdata.schema import ModelInput
-from hept.model.build import build_network, find_periods
+from hept.model.build import build_network, periods_of
 from hept.model.weights import ModelCard, load_model, save_weights
 from hept.settings.config import load_config
 from hept.training.saved_state import read_state, write_state
@@ -89,9 +89,9 @@ def test_azimuths_and_their_periods():
     from hepdata.schema import PILEUP, TRACKING
 
     # The tracking coordinates contain φ twice: unscaled, and divided by π.
-    assert find_periods(TRACKING.coordinates) == pytest.approx({1: 2 * pi, 3: 2})
-    assert find_periods(PILEUP.coordinates[:2]) == pytest.approx({1: 2 * pi})
-    assert find_periods([ModelInput("phi", -0.5, period=2 * pi, spread=2.0)]) == pytest.approx({0: pi / 2})
+    assert periods_of(TRACKING.coordinates) == pytest.approx({1: 2 * pi, 3: 2})
+    assert periods_of(PILEUP.coordinates[:2]) == pytest.approx({1: 2 * pi})
+    assert periods_of([ModelInput("phi", -0.5, period=2 * pi, spread=2.0)]) == pytest.approx({0: pi / 2})
 
 
 def test_weights_of_a_newer_version_are_refused_with_the_remedy(saved):

@@ -15,6 +15,7 @@ import torch
 from test_native import as_double, draw, run
 
 from benchmarks.counted_gathers import count_gathers
+from benchmarks.traffic import count_attention, count_attention_backward
 from hept.attention.clouds import Clouds
 from hept.attention.definition import Blocks, HashTables
 from hept.attention.kernels import triton_backward, triton_blocks
@@ -29,7 +30,6 @@ from hept.attention.kernels.triton import (
 )
 from hept.attention.kernels.triton_launch import BACKWARD, FORWARD, Sizes
 from hept.attention.kernels.triton_sort import order_both
-from hept.attention.kernels.triton_traffic import count_backward, count_forward
 
 # MAP_NORESERVE of Linux, which Python defines from 3.12 on.
 NO_RESERVE = 0x4000
@@ -115,8 +115,11 @@ def traffic():
         # Programs of empty blocks end before they read a position.
         others += 8 * heads * layout.n_tables * int((~blocks.is_filled).all(1).sum())
         found[name] = {
-            "forward": [count_forward(*inputs).n_bytes, forward.n_bytes],
-            "backward": [count_backward(out, out, total, *inputs).n_bytes - others, backward.n_bytes],
+            "forward": [count_attention(*inputs).n_bytes, forward.n_bytes],
+            "backward": [
+                count_attention_backward(out, out, total, *inputs).n_bytes - others,
+                backward.n_bytes,
+            ],
         }
     return found
 

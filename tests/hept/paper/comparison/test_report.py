@@ -16,7 +16,7 @@ from hept.paper.comparison.published import (
     nearest_set,
     time_of,
 )
-from hept.paper.comparison.report import draw_accuracy, draw_scaling, format_cell, to_markdown, write_report
+from hept.paper.comparison.report import draw_accuracy, draw_scaling, format_cell, to_markdown, write_tables
 from hept.paper.comparison.trainings import PAPER_MODELS, TABLES, Budget
 
 
@@ -146,7 +146,7 @@ def test_failures_and_stops_are_told(findings):
 
 def test_report_writes_markdown_csv_and_pictures(findings, tmp_path):
     tables = [*make_tables(findings), tabulate_claims(findings)]
-    write_report(findings, tables, tmp_path)
+    write_tables(findings, tables, tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"compare.md"} | {f"{one.name}.{kind}" for one in tables for kind in ("csv", "png")}
     text = (tmp_path / "compare.md").read_text()

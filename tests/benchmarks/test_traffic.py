@@ -2,7 +2,7 @@
 
 import torch
 
-from hept.devices.traffic import Traffic, TrafficCounter, register_traffic
+from benchmarks.traffic import Traffic, TrafficCounter, register_traffic
 
 
 def count(work, *args):

@@ -1,8 +1,10 @@
 """Count what a computation costs a GPU besides arithmetic: launches, bytes, synchronisations and memory.
 
 Nothing is computed: with fake tensors the counter sees the operators that a GPU would run. An operator counts
-as one launch that reads its inputs and writes its outputs; views count as none. `register_traffic` sets
-another formula for an operator of our own.
+as one launch that reads its inputs and writes its outputs; views count as none. The operators of our Triton
+kernels have formulas of their own, at the end.
+
+Axes of the formulas: H heads, M dimensions of a query, V of a value, P coordinates, N points, D dimensions.
 """
 
 from __future__ import annotations
@@ -17,6 +19,13 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from hept.attention.kernels import triton as triton
+from hept.attention.kernels.operands import Layout, Operands
+from hept.attention.kernels.operators import unpack
+from hept.attention.kernels.triton_launch import Sizes
+from hept.losses.fused import find_dtype
+from hept.model.activation import count_programs
 
 
 @dataclass(frozen=True)
@@ -166,3 +175,109 @@ def _count_bytes(tensor: Tensor) -> int:
     """Bytes of the elements with distinct addresses: an expanded axis counts once."""
     sizes = (size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
     return math.prod(sizes) * tensor.element_size() if tensor.numel() else 0
+
+
+@register_traffic(torch.ops.hept.triton_attention)
+def count_attention(*inputs: Tensor) -> Traffic:
+    """Launches and bytes of the forward pass; see `count_rows` for what is counted."""
+    operands, layout = unpack(inputs)
+    sizes, n_tables = Sizes.of(operands, layout), layout.n_tables
+    row = count_rows(sizes, layout, mine=sizes.M + sizes.P, others=sizes.M + sizes.V + sizes.P)
+    left = sizes.V + 1
+    moved = n_tables * (row + _count_numbers(operands, left)) + (n_tables - 1) * _count_numbers(
+        operands, left
+    )
+    return Traffic(n_tables, moved)
+
+
+@register_traffic(torch.ops.hept.triton_attention_backward)
+def count_attention_backward(grad: Tensor, _out: Tensor, _total: Tensor, *inputs: Tensor) -> Traffic:
+    """Launches and bytes of the backward pass."""
+    operands, layout = unpack(inputs)
+    sizes, n_tables = Sizes.of(operands, layout), layout.n_tables
+    m, v, p = sizes.M, sizes.V, sizes.P
+    # Queries with the gradient, its normalisation and that of the normalisation; keys and values.
+    read = count_rows(sizes, layout, mine=m + p + v + 2, others=m + v + p)
+    # Every table writes all gradients, and reads first what the table before has written.
+    left = _count_numbers(operands, m + p + m + v + p)
+    start = _count_numbers(operands, 2 * v + 2)
+    traffic = Traffic(1 + n_tables, start + n_tables * (read + left) + (n_tables - 1) * left)
+    traffic += _count_copy(grad.movedim(0, 1))
+    if operands.coords is not None:
+        traffic += Traffic(1, _count_numbers(operands, 3 * p))
+    return traffic
+
+
+def count_rows(sizes: Sizes, layout: Layout, *, mine: int, others: int) -> int:
+    """Bytes that the programs of one table read: their own rows and those on the other side of the block.
+
+    The programs of a block run concurrently: each number is read from memory once; further reads are cached.
+
+    Args:
+        sizes: Sizes of the attention.
+        layout: Blocks and orders.
+        mine: Numbers per row that a program owns.
+        others: Numbers per row on the other side.
+    """
+    orders = layout.query_order.element_size() + layout.key_order.element_size()
+    # The first position of each block and `is_filled`; orders and operands of both sides.
+    of_blocks = 8 * len(layout.blocks.position) + layout.blocks.is_filled.numel()
+    return sizes.H * (of_blocks + layout.query_order.shape[-1] * (orders + 4 * (mine + others)))
+
+
+def _count_numbers(operands: Operands, width: int) -> int:
+    """Bytes of `width` numbers for each point and head."""
+    return operands.query.shape[0] * operands.query.shape[1] * width * 4
+
+
+def _count_copy(wanted: Tensor) -> Traffic:
+    """Traffic of the copy that makes a tensor contiguous, if it is not."""
+    if wanted.is_contiguous():
+        return Traffic(0, 0)
+    return Traffic(1, 2 * wanted.numel() * wanted.element_size())
+
+
+@register_traffic(torch.ops.hept.triton_info_nce)
+def count_loss(
+    x: Tensor,
+    _positive_ptr: Tensor,
+    positive_idx: Tensor,
+    _negative_ptr: Tensor,
+    negative_idx: Tensor,
+    particle: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None,
+    _seed: int,
+    fraction: float,
+    _tau: float,
+    _published: bool,
+    exact: bool,
+) -> Traffic:
+    """Upper bound of launches and bytes, with every point as an anchor: shapes do not give their number.
+
+    A program reads each embedding once, and reads and writes a gradient for each pair.
+    """
+    n_points, dim = x.shape
+    size = find_dtype(exact).itemsize
+    row, gradient = 4 * dim, 2 * size * dim
+    n_listed = len(positive_idx) + len(negative_idx)
+    moved = n_listed * (positive_idx.element_size() + row + gradient)
+    of_anchor = row + gradient + weight.element_size() + 4 + 2 * 8 * 2
+    if offsets is not None:
+        of_anchor += particle.element_size() + len(offsets) * 8
+        moved += int(fraction * len(negative_idx)) * (particle.element_size() + row + gradient)
+    clear = size * n_points * dim
+    return Traffic(2, clear + moved + n_points * of_anchor)
+
+
+@register_traffic(torch.ops.hept.triton_norm_tanh)
+def count_activation(x: Tensor, *_: object) -> Traffic:
+    """Launches and bytes: every program reads the three parameters."""
+    return Traffic(1, (x.element_size() + 4) * x.numel() + 3 * 4 * x.shape[1] * count_programs(x))
+
+
+@register_traffic(torch.ops.hept.triton_norm_tanh_backward)
+def count_activation_backward(grad: Tensor, x: Tensor, *_: object) -> Traffic:
+    """Launches and bytes: every program reads the three parameters and writes as many sums."""
+    of_points = (grad.element_size() + 2 * x.element_size()) * x.numel()
+    return Traffic(1, of_points + 2 * 3 * 4 * x.shape[1] * count_programs(x))
