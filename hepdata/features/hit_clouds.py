@@ -147,9 +147,9 @@ def divide_hits(
         own = {key: values.take(rows) for key, values in stored.items()}
         if labels is not None:
             particle_j = labels.particle_j.take(rows)
-            own |= {key: values.take(particle_j) for key, values in of_particles.items()}
             counts = count_by_particle(labels.columns["particle_id"], particle_j, own["layer"])
-            own |= _as_stored(counts, schema, name)
+            per_particle = of_particles | _as_stored(counts, schema, name)
+            own |= {key: values.take(particle_j) for key, values in per_particle.items()}
         own = {column.name: own[column.name] for column in schema.columns}
         clouds.append(PointCloud(schema.task, event_id, sector, own))
     return clouds

@@ -29,7 +29,9 @@ def locate_hits(hits: Columns, event: str) -> dict[str, NDArray[np.float64]]:
         InputError: A hit lies on the beam axis, where φ, η, u and v are undefined.
     """
     x, y, z = hits["x"], hits["y"], hits["z"]
-    r = np.hypot(x, y)
+    # np.hypot takes ten times as long; nothing overflows in a detector.
+    square = x * x + y * y
+    r = np.sqrt(square)
     # Below a micrometre, u = x/r² is beyond the precision of float32.
     on_axis = np.flatnonzero(r < 1e-3)
     if len(on_axis):
@@ -45,6 +47,6 @@ def locate_hits(hits: Columns, event: str) -> dict[str, NDArray[np.float64]]:
         "phi": np.asarray(wrap_phi(np.arctan2(y, x)), dtype=np.float64),
         "z": z,
         "eta": pseudorapidity(r, z),
-        "u": x / r**2,
-        "v": y / r**2,
+        "u": x / square,
+        "v": y / square,
     }

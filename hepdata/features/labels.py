@@ -94,13 +94,14 @@ def label_particles(particle_id: NDArray[np.int64], particles: Columns, event: s
 def count_hits(particle_id: NDArray[np.int64], layer: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """How many hits and layers of a cloud each hit's particle has; see `count_by_particle`."""
     particle_k, particle_j = _encode(particle_id)
-    return count_by_particle(particle_k, particle_j, layer)
+    counts = count_by_particle(particle_k, particle_j, layer)
+    return {name: values[particle_j] for name, values in counts.items()}
 
 
 def count_by_particle(
     particle_k: NDArray[np.int64], particle_j: NDArray[np.integer], layer: NDArray[np.integer]
 ) -> dict[str, NDArray[Any]]:
-    """How many hits and layers of a cloud each hit's particle has; 0 for noise.
+    """(K,) hits and layers of each particle in a cloud; 0 for noise.
 
     Only hits of this cloud count: a particle that is cut by the edge of a sector, or by the choice of
     layers, is reconstructable only if enough of it is left.
@@ -108,17 +109,16 @@ def count_by_particle(
     n_hits_k = np.bincount(particle_j, minlength=len(particle_k))
     n_layers = int(layer.max()) + 1 if len(layer) else 1
     # A table of particles × layers is an order of magnitude faster than sorting the pairs.
-    is_hit = np.zeros((len(particle_k), n_layers), dtype=np.bool_)
-    is_hit[particle_j, layer] = True
-    n_layers_k = np.count_nonzero(is_hit, axis=1)
+    is_hit = np.zeros(len(particle_k) * n_layers, dtype=np.bool_)
+    is_hit[particle_j.astype(np.int64) * n_layers + layer] = True
+    n_layers_k = np.count_nonzero(is_hit.reshape(len(particle_k), n_layers), axis=1)
     is_noise_k = particle_k == NOISE
     n_hits_k[is_noise_k] = 0
     n_layers_k[is_noise_k] = 0
-    n_layers_hit = n_layers_k[particle_j]
     return {
-        "n_hits": n_hits_k[particle_j],
-        "n_layers_hit": n_layers_hit,
-        "is_reconstructable": n_layers_hit >= MIN_LAYERS,
+        "n_hits": n_hits_k,
+        "n_layers_hit": n_layers_k,
+        "is_reconstructable": n_layers_k >= MIN_LAYERS,
     }
 
 

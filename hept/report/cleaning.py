@@ -98,9 +98,24 @@ def _draw_jets(cleaning: Cleaning, radius: float) -> Figure:
         if column == 0:
             for panel, text in zip(below, (*_JET_FIGURES.values(), "jets"), strict=True):
                 panel.set_ylabel(text, fontsize=8)
-            below[0].legend(frameon=False, fontsize=7)
             below[-1].legend(frameon=False, fontsize=7)
+    _add_legend(drawing, panels[0])
     return drawing
+
+
+def _add_legend(drawing: Figure, panel: Axes, title: str | None = None) -> None:
+    """Name the weights above all panels, where no point can lie."""
+    handles, labels = panel.get_legend_handles_labels()
+    drawing.legend(
+        handles,
+        labels,
+        title=title,
+        fontsize=8,
+        title_fontsize=8,
+        loc="outside upper center",
+        ncols=len(labels),
+        frameon=False,
+    )
 
 
 def _fix_view(panel: Axes) -> None:
@@ -166,5 +181,5 @@ def _draw_missing_pt(cleaning: Cleaning) -> Figure:
     for panel, label in zip(panels, _MET_FIGURES.values(), strict=True):
         panel.set_title(label, loc="left", fontsize=9)
         panel.set_xlabel("collisions")
-    panels[0].legend(frameon=False, fontsize=7, title=f"{', '.join(map(str, n))} events", title_fontsize=7)
+    _add_legend(drawing, panels[0], f"{', '.join(map(str, n))} events")
     return drawing
