@@ -115,8 +115,10 @@ class ModelInput:
 
     @property
     def final_period(self) -> float | None:
-        """Period of the values that enter the network."""
-        return None if self.period is None else self.period * abs(self.scale) / self.spread
+        """Period of the values that enter the network; a compressed angle has none."""
+        if self.period is None or self.compression != "none":
+            return None
+        return self.period * abs(self.scale) / self.spread
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class Target:
         point_id: Column by which a point is found again in its source.
         label_names: What points without and with a label are called.
         scored: Which points count, in words.
-        figures: Names of further figures of merit; `hept.objectives.objective` lists them.
+        figures: Names of further figures of merit; `hept.metrics.figures_of_merit` lists them.
     """
 
     objective: str

@@ -168,7 +168,7 @@ def _list_changes(settings: Settings) -> Iterator[tuple[str, object]]:
     if isinstance(settings, Mapping):
         yield from settings.items()
         return
-    for text in settings:
+    for text in [settings] if isinstance(settings, str) else settings:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise InputError(
