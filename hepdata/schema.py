@@ -19,7 +19,8 @@ Compression = Literal["none", "log"]
 SCORED_PT = 0.9
 # Of a dataset's coordinates, those of the plane in which points are neighbours and are hashed: η and φ.
 PLANE = slice(0, 2)
-# Classes of particles in pileup events: names, and PDG codes of single neutral species.
+# Classes of particles in pileup events: name, and PDG code of a neutral species. Datasets store positions in
+# this list: a new line renumbers those below it. "charged" is the first, "other neutral" the last.
 PARTICLE_CLASSES: tuple[tuple[str, int | None], ...] = (
     ("charged", None),
     ("photon", 22),

@@ -267,7 +267,7 @@ def find_raw_tracks(
         out: Parquet or CSV (as a TrackML submission) of hits with the numbers of their tracks. Beside it,
             `.fits.parquet` has one row a track: pT, charge, η, φ, d0, z0 with errors, and χ².
         detectors: Modules of TrackML's detector; by default detectors.csv next to the events.
-        layers: Those that the model was trained on; pixels where not given.
+        layers: Layers to read, pixels where not given; they must be those of the training.
         max_events: At most so many.
         method: "tree", "dbscan" or "hdbscan"; what was tuned for the model where not given. Without either
             the tree finds its scale in the embeddings, and a line says so.

@@ -53,7 +53,7 @@ class PileupCuts:
 
 
 def classify(pid: NDArray[np.int32], charge: NDArray[np.int32]) -> NDArray[np.int32]:
-    """(P,) numbers of `PARTICLE_CLASSES`."""
+    """(P,) position of the class of each particle in `PARTICLE_CLASSES`."""
     out = _CLASS_OF.take(np.abs(pid), mode="clip")
     out *= charge == 0
     return out

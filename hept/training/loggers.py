@@ -55,7 +55,7 @@ def open_logger(config: TrainConfig, folder: Path, announce: Callable[[str], Non
 
     Raises:
         InputError: The library is not installed, or the service refuses the run.
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     kind = config.logger
     if kind == "tensorboard":

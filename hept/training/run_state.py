@@ -85,7 +85,7 @@ class RunState:
         """Write weights and state, each file atomically.
 
         Raises:
-            JobError: The disk refuses.
+            JobError: A file cannot be written.
         """
         where = self.position
         where.saved_step = where.step

@@ -68,7 +68,7 @@ def fit(
         devices=[chosen.index] if ":" in str(chosen) else devices,
         num_nodes=nodes,
         strategy=strategy,
-        # Fabric would cast coordinates too: half precision is ours, see `InPrecision`.
+        # Fabric's half precision would cast coordinates too; `InPrecision` does it instead.
         precision="64-true" if config.precision == "64-true" else "32-true",
     )
     if fabric.world_size > 1 or devices * nodes > 1:

@@ -116,7 +116,7 @@ def plan_trial(base: TrainConfig, key: str, budget: Budget, **model: str | int) 
 
 
 def plan_accuracy(base: TrainConfig, budget: Budget, models: Sequence[str]) -> list[PlannedTraining]:
-    """One training for every model."""
+    """Plan one training for every model, equal in everything else."""
     return [plan_trial(base, name, budget, kind=name) for name in models]
 
 
