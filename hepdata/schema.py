@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import pi
 from typing import Literal
 
+from hepdata.particle_classes import PARTICLE_CLASSES
 from hepdata.symmetries import Symmetries
 
 Compression = Literal["none", "log"]
@@ -19,18 +20,6 @@ Compression = Literal["none", "log"]
 SCORED_PT = 0.9
 # Of a dataset's coordinates, those of the plane in which points are neighbours and are hashed: η and φ.
 PLANE = slice(0, 2)
-# Classes of particles in pileup events: name, and PDG code of a neutral species. Datasets store positions in
-# this list: a new line renumbers those below it. "charged" is the first, "other neutral" the last.
-PARTICLE_CLASSES: tuple[tuple[str, int | None], ...] = (
-    ("charged", None),
-    ("photon", 22),
-    ("K0L", 130),
-    ("K0S", 310),
-    ("neutron", 2112),
-    ("Lambda", 3122),
-    ("Xi0", 3322),
-    ("other neutral", None),
-)
 
 
 @dataclass(frozen=True)

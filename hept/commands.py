@@ -21,7 +21,7 @@ from hept.model.kept import find_kept
 from hept.runs.folder import find_weights
 from hept.runs.plan import plan_resume, plan_run, plan_settings
 from hept.runs.run import Run, no_such_run, open_run
-from hept.settings.config import Settings, apply_settings
+from hept.settings.load import Settings, apply_settings
 
 if TYPE_CHECKING:
     from hept.diagnosis.diagnosis import Diagnosis
@@ -420,7 +420,8 @@ def tune_clustering(
 
     Returns:
         All trials, the best first: by efficiency (double majority, above 0.9 GeV) times purity (the part of
-        all tracks that match a particle).
+        all tracks that match a particle) times purity of targets (the same of the tracks of particles above
+        0.9 GeV).
 
     Raises:
         InputError: Not a model that embeds, weights of the package, or the dataset does not fit.

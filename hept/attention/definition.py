@@ -4,8 +4,8 @@
 
     out_u = Σ_i Σ_w exp(−½‖q_u − k_w‖²) v_w  /  Σ_i Σ_w exp(−½‖q_u − k_w‖²)
 
-with w over the keys in the block of u in table i: one sum over the tables, and one normalisation. Block k of the
-sorted queries meets block k of the sorted keys. In the order of the computation:
+with w over the keys in the block of u in table i: one sum over the tables, and one normalisation. Block k of
+the sorted queries meets block k of the sorted keys. In the order of the computation:
 
     1  HEPTAttention     projections, scaled coordinates, output
     2  HashTables        table i sorts queries and keys by the tuple (AND codes, base hash value):
@@ -16,8 +16,8 @@ sorted queries meets block k of the sorted keys. In the order of the computation
     4  kernels/          the two sums inside blocks; `kernels/plain.py` is the reference in torch
 
 The paper's "AND hash code" is the whole tuple, and its "auxiliary" codes are the AND codes here; m₁ is
-`n_tables`, G is `n_regions`. As in the authors' code, and other than in the paper's text, codes are quantiles of
-η and φ themselves instead of random projections of ρ. Angles on a circle are an addition of ours.
+`n_tables`, G is `n_regions`. As in the authors' code, and other than in the paper's text, codes are quantiles
+of η and φ themselves instead of random projections of ρ. Angles on a circle are an addition of ours.
 
 Axes: N points, B clouds, H heads, C tables, D = M + P dimensions of a query: M hidden ones and P coordinates
 (an angle counts as two), A AND codes, K blocks, S slots of a block.

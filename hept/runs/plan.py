@@ -16,9 +16,9 @@ from hept.devices.choice import choose_device
 from hept.model.dataset_checks import check_training, find_target
 from hept.runs.folder import RunFolder, find_states, has_states
 from hept.runs.run import Run
-from hept.settings.config import Settings, load_config
-from hept.settings.fields import TrainConfig
+from hept.settings.load import Settings, load_config
 from hept.settings.preset_choice import choose_preset, find_published
+from hept.settings.train_config import TrainConfig
 
 if TYPE_CHECKING:
     from hept.model.trained import TrainedModel
@@ -151,10 +151,15 @@ def check_logger(config: TrainConfig) -> None:
         )
 
 
+# Settings of the network that any weights can be used with.
+_NOT_OF_WEIGHTS = ("backend", "block_size", "dropout")
+
+
 def _take_network(config: TrainConfig, settings: Settings, init: TrainedModel) -> TrainConfig:
     """The configuration with network and inputs of a trained model."""
     keys = list(settings) if isinstance(settings, Mapping) else [text.partition("=")[0] for text in settings]
     fixed = [key for key in keys if key.startswith("model.") or key in ("data.features", "data.coords")]
+    fixed = [key for key in fixed if key.removeprefix("model.") not in _NOT_OF_WEIGHTS]
     if fixed:
         raise InputError(
             f"setting {fixed[0]}",
@@ -173,7 +178,8 @@ def _take_network(config: TrainConfig, settings: Settings, init: TrainedModel) -
         name: [asdict(replace(entry, standardise=False)) for entry in entries]
         for name, entries in (("features", init.features), ("coords", init.coords))
     }
-    model = init.config.model.model_copy(update={"backend": config.model.backend})
+    given = {"backend"} | {key.removeprefix("model.") for key in keys if key.startswith("model.")}
+    model = init.config.model.model_copy(update={name: getattr(config.model, name) for name in given})
     return config.model_copy(update={"model": model, "data": config.data.model_copy(update=inputs)})
 
 

@@ -34,7 +34,7 @@ from hept.model.trained import TrainedModel
 from hept.objectives.objective import make_objective
 from hept.runs.folder import LAST, RunFolder
 from hept.runs.training_data import TrainingData
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 from hept.training.expected_time import RunLength
 from hept.training.interrupt import Interrupt
 from hept.training.log import TrainingLog

@@ -20,7 +20,7 @@ from hept.model.trained import TrainedModel
 from hept.runs.folder import RunFolder
 from hept.runs.lock import lock_run
 from hept.runs.training_data import open_training_data
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 from hept.training.loop import Training
 from hept.training.result import FitResult
 

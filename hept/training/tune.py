@@ -18,8 +18,8 @@ from hepdata.storage.atomic import disk_errors, write_atomically
 from hepdata.storage.dataset.lock import hold_lock
 from hepdata.yaml_text import parse_yaml
 from hept.runs.run import Run
-from hept.settings.config import nearest_setting
-from hept.settings.fields import list_keys
+from hept.settings.load import nearest_setting
+from hept.settings.train_config import list_keys
 
 if TYPE_CHECKING:
     import optuna

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hepdata.errors import InputError, nearest_name
 from hept.paper.systems.catalog import CATALOG, NAMES, find_system
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 
 TABLES = ("accuracy", "time", "memory", "ablation", "sensitivity", "latency", "scaling")
 GRID_TABLES = (1, 3, 5)

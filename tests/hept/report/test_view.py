@@ -8,7 +8,7 @@ import pytest
 
 import hept
 from hepdata.loader.dataset import open_dataset
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.tracks.finder import Clustering, find_tracks
 from hept.training.trainer import fit
 
