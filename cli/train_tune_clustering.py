@@ -42,9 +42,10 @@ _SHOWN_OF_STEPS = ("efficiency_double_majority", "fake_rate", "duplicate_rate", 
 def command(run: Path, dataset: str | None, json_path: Path | None, **arguments: Any) -> None:
     """Try how embeddings of RUN (or of a weights file) become tracks, and keep the best.
 
-    The best on the validation split by efficiency × purity: the part of particles above 0.9 GeV that are
-    found (double majority), times the part of all tracks that match a particle. The tree is tried with its
-    steps; DBSCAN and HDBSCAN for comparison. The choice is kept in the run folder, or beside the weights.
+    The best on the validation split by efficiency × purity × purity of targets: the part of particles above
+    0.9 GeV that are found (double majority), times the part of all tracks that match a particle, times the
+    same part of the tracks of particles above 0.9 GeV. The tree is tried with its steps; DBSCAN and HDBSCAN
+    for comparison. The choice is kept in the run folder, or beside the weights.
 
     \b
     Example:
@@ -53,7 +54,7 @@ def command(run: Path, dataset: str | None, json_path: Path | None, **arguments:
     trials = hept.tune_clustering(run, dataset, **arguments, progress=True)
     best = _best_of_each(trials)
     rows = [
-        ("efficiency × purity", *(trial.criterion for trial in best)),
+        ("efficiency × purities", *(trial.criterion for trial in best)),
         *((head, *(trial.rates[name] for trial in best)) for name, head in _SHOWN.items()),
     ]
     header = ("", *(trial.clustering.name for trial in best))

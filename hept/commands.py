@@ -419,7 +419,8 @@ def tune_clustering(
 
     Returns:
         All trials, the best first: by efficiency (double majority, above 0.9 GeV) times purity (the part of
-        all tracks that match a particle).
+        all tracks that match a particle) times purity of targets (the same of the tracks of particles above
+        0.9 GeV).
 
     Raises:
         InputError: Not a model that embeds, or the dataset does not fit.

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <deque>
 #include <exception>
 #include <fstream>
 #include <iostream>
@@ -72,14 +73,6 @@ Columns read_csv(const std::string& path, std::size_t& n_points) {
   return columns;
 }
 
-// The inputs of a model, and the memory that they lie in: a tensor of onnxruntime does not own its values.
-struct Inputs {
-  std::vector<std::string> names;
-  std::vector<Ort::Value> tensors;
-  std::vector<std::vector<float>> floats;
-  std::vector<std::vector<std::int64_t>> integers;
-};
-
 template <typename T>
 Ort::Value wrap(std::vector<T>& values) {
   const auto memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
@@ -87,47 +80,36 @@ Ort::Value wrap(std::vector<T>& values) {
   return Ort::Value::CreateTensor<T>(memory, values.data(), values.size(), shape, 1);
 }
 
-Inputs make_inputs(Ort::Session& session, const Columns& columns, std::size_t n_points) {
-  Ort::AllocatorWithDefaultOptions allocator;
-  const std::size_t n_inputs = session.GetInputCount();
-  Inputs inputs;
-  // Reserved, so that a value never moves after a tensor points to it.
-  inputs.floats.reserve(n_inputs);
-  inputs.integers.reserve(n_inputs);
-  for (std::size_t i = 0; i < n_inputs; ++i) {
-    const std::string name = session.GetInputNameAllocated(i, allocator).get();
-    inputs.names.push_back(name);
-    if (name == "offsets") {
-      // Where clouds begin, then the number of points. Several clouds lie one behind the other.
-      inputs.integers.push_back({0, static_cast<std::int64_t>(n_points)});
-      inputs.tensors.push_back(wrap(inputs.integers.back()));
-      continue;
-    }
-    const auto found = columns.find(name);
-    if (found == columns.end()) throw std::runtime_error("no column '" + name + "', which the model reads");
-    const auto type_info = session.GetInputTypeInfo(i);
-    const auto type = type_info.GetTensorTypeAndShapeInfo().GetElementType();
-    const auto& values = found->second;
-    if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64) {
-      // Classes, such as the kind of a particle.
-      inputs.integers.emplace_back(values.begin(), values.end());
-      inputs.tensors.push_back(wrap(inputs.integers.back()));
-    } else {
-      inputs.floats.emplace_back(values.begin(), values.end());
-      inputs.tensors.push_back(wrap(inputs.floats.back()));
-    }
-  }
-  return inputs;
-}
-
-std::vector<Ort::Value> run(Ort::Session& session, const Inputs& inputs) {
+// The embedding of all points as one cloud.
+std::vector<Ort::Value> embed(Ort::Session& session, const Columns& columns, std::size_t n_points) {
   Ort::AllocatorWithDefaultOptions allocator;
   const std::string output = session.GetOutputNameAllocated(0, allocator).get();
   if (output != "embedding") throw std::runtime_error("the model gives '" + output + "'; expected embeddings");
-  std::vector<const char*> names;
-  for (const auto& name : inputs.names) names.push_back(name.c_str());
+  std::vector<std::string> names;
+  std::vector<Ort::Value> tensors;
+  // A tensor of onnxruntime does not own its values, and a deque does not move them.
+  std::deque<std::vector<float>> floats;
+  std::deque<std::vector<std::int64_t>> integers;
+  for (std::size_t i = 0; i < session.GetInputCount(); ++i) {
+    names.emplace_back(session.GetInputNameAllocated(i, allocator).get());
+    if (names.back() == "offsets") {
+      // Where clouds begin, then the number of points. Several clouds lie one behind the other.
+      tensors.push_back(wrap(integers.emplace_back(std::vector<std::int64_t>{0, static_cast<std::int64_t>(n_points)})));
+      continue;
+    }
+    const auto found = columns.find(names.back());
+    if (found == columns.end()) throw std::runtime_error("no column '" + names.back() + "', which the model reads");
+    const auto& values = found->second;
+    const auto type = session.GetInputTypeInfo(i);
+    if (type.GetTensorTypeAndShapeInfo().GetElementType() == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64)  // classes
+      tensors.push_back(wrap(integers.emplace_back(values.begin(), values.end())));
+    else
+      tensors.push_back(wrap(floats.emplace_back(values.begin(), values.end())));
+  }
+  std::vector<const char*> inputs;
+  for (const auto& name : names) inputs.push_back(name.c_str());
   const char* outputs[] = {output.c_str()};
-  return session.Run(Ort::RunOptions{nullptr}, names.data(), inputs.tensors.data(), names.size(), outputs, 1);
+  return session.Run(Ort::RunOptions{nullptr}, inputs.data(), tensors.data(), inputs.size(), outputs, 1);
 }
 
 struct Pair {
@@ -257,7 +239,7 @@ int main(int argc, char** argv) {
     const bool is_tree = chosen.find("\"method\": \"tree\"") != std::string::npos && columns.count("layer") > 0;
     const double limit = argc > 3 ? std::atof(argv[3]) : read_number(chosen, is_tree ? "cut" : "eps");
     if (!(limit > 0)) throw std::runtime_error("no distance was tuned for the model; give LIMIT");
-    const auto outputs = run(session, make_inputs(session, columns, n));
+    const auto outputs = embed(session, columns, n);
     const auto width = static_cast<std::size_t>(outputs[0].GetTensorTypeAndShapeInfo().GetShape().at(1));
     const auto pairs = find_pairs(outputs[0].GetTensorData<float>(), n, width, limit);
     const double least = read_number(chosen, "min_points");

@@ -1,7 +1,8 @@
 """Choose the way in which a model's embeddings become tracks best, on the validation split.
 
-The criterion is efficiency times purity: the part of particles above 0.9 GeV that are found (double
-majority), times the part of all tracks that match a particle.
+The criterion is efficiency × purity × purity of targets: the part of particles above 0.9 GeV that are found
+(double majority), times the part of all tracks that match a particle, times the same part of the tracks whose
+majority particle is one of those above 0.9 GeV.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Trial:
 
     Attributes:
         clustering: The choice.
-        criterion: Efficiency times purity, see the module.
+        criterion: Efficiency times both purities, see the module.
         efficiency: Double majority above 0.9 GeV.
         rates: The other figures of merit.
         steps: The figures after each step of the tree, by its name; empty for the others.
@@ -113,7 +114,7 @@ def try_clusterings(
 
     def attempt(candidate: Clustering) -> Trial:
         trials.append(_try(candidate, clouds))
-        listener.advance(1, f"efficiency × purity {trials[-1].criterion:.3f}")
+        listener.advance(1, f"efficiency × purities {trials[-1].criterion:.3f}")
         return trials[-1]
 
     n_trials = len(others) + len(CUTS) + len(_CHANGES)
@@ -137,9 +138,11 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("steps", {"passes": 2}),
     ("steps", {"passes": 4, "widen": 1.2}),
     ("tree", {"shared": 1.0}),
-    ("steps", {"quality": 20.0}),
+    ("steps", {"quality": 30.0}),
     ("steps", {"quality": None}),
+    ("steps", {"merge": 60.0}),
     ("steps", {"add": 40.0}),
+    ("steps", {"add": 80.0}),
     ("steps", {"reach": 8.0}),
 )
 
@@ -171,8 +174,8 @@ def _try(candidate: Clustering, clouds: Iterable[_Cloud]) -> Trial:
         found.append(match_labels(label, cloud.truth))
     rates = TrackScore(tuple(found)).summary()
     efficiency = rates["efficiency_double_majority"]
-    # Without tracks, the efficiency and the fake rate are both 0.
-    purity = 1 - np.nan_to_num(rates["fake_rate"], nan=0.0)
+    # Without tracks, the efficiency is 0 and there are no fake rates.
+    purity = np.prod([1 - np.nan_to_num(rates[name], nan=0.0) for name in ("fake_rate", "fake_rate_target")])
     steps = {name: TrackScore(tuple(matches)).summary() for name, matches in after.items()}
     return Trial(candidate, float(efficiency * purity), efficiency, rates, steps)
 

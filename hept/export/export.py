@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 SUFFIXES = (".onnx", ".pt2")
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-# First version with custom ONNX translations, and with AOTInductor for a traced program.
+# First version whose ONNX exporter has a scatter, and with AOTInductor for a traced program.
 NEEDED_TORCH = (2, 6)
 
 

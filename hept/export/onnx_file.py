@@ -61,13 +61,8 @@ def _translate(program: ExportedProgram) -> Any:
             logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            translated = torch.onnx.export(
-                program,
-                dynamo=True,
-                opset_version=OPSET,
-                custom_translation_table={torch.ops.aten.sort.stable: _sort_stably},
-                verbose=False,
-            )
+            _sort_by_topk(program)
+            translated = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
@@ -76,13 +71,16 @@ def _translate(program: ExportedProgram) -> Any:
     return translated.model_proto
 
 
-def _sort_stably(self: Any, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:  # noqa: ARG001
-    """A stable sort is TopK of all elements: of equal ones, it puts the lower index first."""
-    import onnxscript
-
-    op: Any = onnxscript.opset18
-    length = op.Gather(op.Shape(self), op.Constant(value_ints=[dim]))
-    return op.TopK(self, length, axis=dim, largest=int(descending), sorted=1)
+def _sort_by_topk(program: ExportedProgram) -> None:
+    """Turn stable sorts, in place, into TopK of all elements: of equal ones it puts the lower index first."""
+    graph = program.graph_module.graph
+    aten = torch.ops.aten
+    for node in graph.find_nodes(op="call_function", target=aten.sort.stable):
+        rows, dim = node.args[0], node.kwargs.get("dim", -1)
+        with graph.inserting_before(node):
+            length = graph.call_function(aten.sym_size.int, (rows, dim))
+            length.meta["val"] = rows.meta["val"].shape[dim]
+        node.target, node.args, node.kwargs = aten.topk.default, (rows, length, dim, False, True), {}
 
 
 def _rename(model: Any, inputs: list[str], outputs: list[str]) -> None:

@@ -33,6 +33,7 @@ class PairsObjective:
         n_mined: Mined negatives of a point.
         mining_window: See `hept.losses.mining.mine_negatives`.
         pt_min: Anchors of the loss have a pT above this, if the target has a pT.
+        low_pt_part: Part of the particles between that and 0.9 GeV that count in a training step.
         pt_thresholds: pT thresholds of AP@k; the first one chooses the best epoch.
         has_figures: Whether to compute the target's further figures of merit.
     """
@@ -48,6 +49,7 @@ class PairsObjective:
     n_mined: int = 256
     mining_window: int | None = None
     pt_min: float = SCORED_PT
+    low_pt_part: float = 1.0
     pt_thresholds: tuple[float, ...] = PT_THRESHOLDS
     has_figures: bool = False
 
@@ -63,6 +65,7 @@ class PairsObjective:
             n_mined=loss.n_mined,
             mining_window=loss.mining_window,
             pt_min=loss.pt_min,
+            low_pt_part=loss.low_pt_part,
             pt_thresholds=PT_THRESHOLDS[:1] if only_metric else PT_THRESHOLDS,
             has_figures=not only_metric,
         )
@@ -90,6 +93,11 @@ class PairsObjective:
         if generator is not None and self.random_negatives > 0:
             random = RandomNegatives(self.random_negatives, batch.offsets, generator)
         particle, is_anchor = self._number(batch), self._is_anchor(batch)
+        if generator is not None and self.low_pt_part < 1:
+            is_drawn = torch.rand(len(particle), generator=generator) < self.low_pt_part
+            # One draw for all points of a particle.
+            is_scored = select_points(batch, self.target, SCORED_PT)
+            is_anchor = is_anchor & (is_scored | is_drawn.to(out.device)[particle])
         return info_nce(
             out,
             self._positives(batch, particle, is_anchor),

@@ -151,10 +151,15 @@ def check_logger(config: TrainConfig) -> None:
         )
 
 
+# Settings of the network that any weights can be used with.
+_NOT_OF_WEIGHTS = ("backend", "block_size", "dropout")
+
+
 def _take_network(config: TrainConfig, settings: Settings, init: TrainedModel) -> TrainConfig:
     """The configuration with network and inputs of a trained model."""
     keys = list(settings) if isinstance(settings, Mapping) else [text.partition("=")[0] for text in settings]
     fixed = [key for key in keys if key.startswith("model.") or key in ("data.features", "data.coords")]
+    fixed = [key for key in fixed if key.removeprefix("model.") not in _NOT_OF_WEIGHTS]
     if fixed:
         raise InputError(
             f"setting {fixed[0]}",
@@ -173,7 +178,8 @@ def _take_network(config: TrainConfig, settings: Settings, init: TrainedModel) -
         name: [asdict(replace(entry, standardise=False)) for entry in entries]
         for name, entries in (("features", init.features), ("coords", init.coords))
     }
-    model = init.config.model.model_copy(update={"backend": config.model.backend})
+    given = {"backend"} | {key.removeprefix("model.") for key in keys if key.startswith("model.")}
+    model = init.config.model.model_copy(update={name: getattr(config.model, name) for name in given})
     return config.model_copy(update={"model": model, "data": config.data.model_copy(update=inputs)})
 
 

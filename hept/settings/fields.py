@@ -137,6 +137,13 @@ class LossConfig(_Section):
     pt_min: float = Field(
         default=SCORED_PT, ge=0, description="Only particles above this pT in GeV count in InfoNCE."
     )
+    low_pt_part: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="Part of the particles between pt_min and 0.9 GeV that count in InfoNCE, others at every "
+        "training step.",
+    )
     kind: Literal["focal", "cross-entropy", "fraction"] = Field(
         default="focal",
         description="Loss of classes: focal as published, cross-entropy, or fraction: squared error of the "

@@ -2,8 +2,9 @@
 
 `bash` blocks run by bash, `python` blocks in one namespace; a block whose first line is a comment that is a
 file name, such as `# map.yaml`, is written to this file. `<!-- not run: REASON -->` above a block leaves it
-out. Four pages run with fewer events or a smaller model than they print (`SMALLER`). By hand, in an empty
-folder: `python .../tests/docs/test_pages.py PAGE.md`.
+out, `<!-- runs with: PACKAGE -->` only where the package is missing. Four pages run with fewer events or a
+smaller model than they print (`SMALLER`). By hand, in an empty folder: `python .../tests/docs/test_pages.py
+PAGE.md`.
 """
 
 import os
@@ -12,13 +13,15 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 REASONS = ("needs a GPU", "needs a cluster", "needs a network", "takes long", "not a command")
 BLOCK = re.compile(
-    r"(?:<!-- not run: (?P<why>[^>]*) -->\n+)?^```(?P<language>[\w{}-]*)[^\n]*\n(?P<text>.*?)^```$",
+    r"(?:<!-- (?:not run: (?P<why>[^>]*)|runs with: (?P<package>\w+)) -->\n+)?"
+    r"^```(?P<language>[\w{}-]*)[^\n]*\n(?P<text>.*?)^```$",
     re.M | re.S,
 )
 FILE_NAME = re.compile(r"# ([\w./-]+\.(?:py|ya?ml|csv|sub|sh))\n")
@@ -33,7 +36,7 @@ SMALLER = {
     "quickstart": ("--events 24 --hits-per-event 800", "--events 12 --hits-per-event 300"),
     "tracking": ("--events 20 --hits-per-event 1000", "--events 12 --hits-per-event 400"),
 }
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(EXAMPLES.glob("*/README.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(EXAMPLES.rglob("README.md"))]
 LANGUAGES = {"bash", "python", "yaml", "text", "bibtex", "cpp", "json", "console", "slurm", "condor"}
 
 
@@ -45,12 +48,23 @@ class Block:
     text: str
     line: int
     reason: str | None
+    package: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self.reason is None and (self.package is None or find_spec(self.package) is not None)
 
 
 def find_blocks(page: str) -> list[Block]:
     """All fenced blocks of a page."""
     return [
-        Block(found["language"], found["text"], page.count("\n", 0, found.start("text")), found["why"])
+        Block(
+            found["language"],
+            found["text"],
+            page.count("\n", 0, found.start("text")),
+            found["why"],
+            found["package"],
+        )
         for found in BLOCK.finditer(page)
     ]
 
@@ -60,7 +74,7 @@ def run(path: Path) -> None:
     namespace = {"__name__": "__main__"}
     printed, run_instead = SMALLER.get(path.stem, ("", ""))
     for block in find_blocks(path.read_text()):
-        if block.reason is not None:
+        if not block.runs:
             continue
         print(  # noqa: T201
             f"--- {path.name}:{block.line} {block.language}", flush=True
@@ -118,8 +132,16 @@ def test_blocks_have_a_language_and_blocks_that_do_not_run_say_why(page):
         where = f"{page.name}:{block.line}"
         known = block.language in LANGUAGES or block.language.startswith("{")
         assert known, f"{where}: {block.language or 'no language'}"
-        if block.reason is not None:
+        if elsewhere := re.fullmatch(r"(tests/\S+) runs it", block.reason or ""):
+            assert (ROOT / elsewhere[1]).exists(), f"{where}: {block.reason}"
+        elif block.reason is not None:
             assert block.reason.startswith(REASONS), f"{where}: {block.reason}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
+def test_no_command_hides_in_an_indented_block(page):
+    prose = BLOCK.sub("", page.read_text())
+    assert not re.findall(r"\n\n {4}(?:hept-|make|python|pip|g\+\+)[^\n]*", prose)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_page)

@@ -61,6 +61,7 @@ class Hdf5Shard:
         offsets = ("point_offsets", "pos_offsets", "neg_offsets")
         self._offsets = {name: self._file[name][()].tolist() for name in offsets if name in self._file}
         self._datasets = {name: self._file[name] for name in self._dtypes}
+        self._lengths = {name: len(array) for name, array in self._datasets.items()}
         self._positions: dict[str, int] = {}
         if self._file.driver == "sec2" and hasattr(os, "preadv"):
             self._handle = self._file.id.get_vfd_handle()
@@ -75,7 +76,7 @@ class Hdf5Shard:
         values = np.empty(0, self._dtypes[name])
         try:
             begin, end = self._range(row, name)
-            if not 0 <= begin <= end <= len(self._datasets[name]):
+            if not 0 <= begin <= end <= self._lengths[name]:
                 raise ValueError
             if end > begin:
                 values = self._read_values(name, begin, end)

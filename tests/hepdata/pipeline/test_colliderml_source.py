@@ -316,9 +316,14 @@ def test_memory_is_bounded_by_row_groups_not_files(tmp_path):
     assert long < 1.1 * short
 
 
-def test_a_built_dataset_trains(write_colliderml, tmp_path):
-    built = hepdata.build_tracking(write_colliderml(), tmp_path / "out", layers="pixel+strip")
+def test_a_built_dataset_trains_and_raw_events_become_tracks(write_colliderml, tmp_path):
+    raw = write_colliderml()
+    built = hepdata.build_tracking(raw, tmp_path / "out", layers="pixel+strip")
     assert not hepdata.validate(built)
     run = hept.fit(built, tmp_path / "run", preset="tracking-demo", settings={"epochs": 1})
     model = hept.load_model(run)
     assert model(built["test"][0]).shape[0] == built["test"][0].n_points
+    options = {"method": "tree", "threads": 1, "device": "cpu", "layers": "pixel+strip"}
+    found = hept.find_raw_tracks(run, raw, tmp_path / "tracks.csv", **options)
+    clouds = [cloud for part in built.splits for cloud in built[part]]
+    assert (found.n_events, found.n_hits) == (len(clouds), sum(cloud.n_points for cloud in clouds))

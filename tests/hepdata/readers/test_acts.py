@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import hepdata
+import hept
 from hepdata.errors import InputError
 from hepdata.readers.acts import pack_barcodes, read_acts_event
 from hepdata.readers.acts_detector import read_acts_detector
@@ -136,6 +137,19 @@ def test_a_dataset_is_built_of_a_folder_and_of_a_zip(sample, tmp_path):
         archive, tmp_path / "b", layers="pixel+strip", split="train=0,valid=1,test=2-9", workers=1
     )
     np.testing.assert_array_equal(zipped["train"][0].lx, cloud.lx)
+
+
+def test_raw_events_become_tracks(tmp_path):
+    built = hepdata.build_tracking(
+        DATA / "acts-csv", tmp_path / "a", layers="pixel+strip", split="train=0,valid=1", workers=1
+    )
+    run = hept.fit(built, tmp_path / "run", preset="tracking-demo", settings={"epochs": 1})
+    options = {"method": "tree", "threads": 1, "device": "cpu", "layers": "pixel+strip"}
+    found = hept.find_raw_tracks(run, DATA / "acts-csv", tmp_path / "tracks.csv", **options)
+    expected = {(c.event_id, h) for part in built.splits for c in built[part] for h in c.hit_id.tolist()}
+    rows = pd.read_csv(tmp_path / "tracks.csv")
+    assert set(zip(rows.event_id, rows.hit_id, strict=True)) == expected
+    assert found.n_hits == len(expected)
 
 
 def test_every_layer_of_the_geometry_is_numbered(sample, tmp_path):

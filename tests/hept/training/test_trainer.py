@@ -271,6 +271,9 @@ def test_training_starts_from_other_weights_and_their_network(
     assert RunFolder(run.path).read_description()["init"] == str(first / BEST)
     cloud = open_dataset(other)["valid"][0]
     torch.testing.assert_close(load_model(run)(cloud), load_model(first)(cloud), rtol=1e-4, atol=1e-6)
+    # What any weights can be used with is not of the weights.
+    wider = hept.fit(other, tmp_path / "third", settings={**settings, "model.block_size": 32}, init=first)
+    assert (wider.config.model.block_size, wider.config.model.hidden_dim) == (32, 10)
     # The same call again goes on with the run.
     again = hept.fit(other, tmp_path / "second", preset="tracking-laptop", settings=settings, init=first)
     assert again.result.steps == run.result.steps
