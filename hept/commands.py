@@ -548,6 +548,7 @@ def tune(
     settings: Settings = (),
     seed: int = 0,
     device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> list[TuneTrial]:
@@ -563,6 +564,7 @@ def tune(
         settings: Of all trials; `max_minutes` and `early_stopping` limit each of them.
         seed: Of the proposals; the settings decide the seed of the trainings.
         device, threads, progress: As in `evaluate`.
+        precision: Of the trainings; the same as the setting `precision`.
 
     Returns:
         All trials, the best first.
@@ -582,6 +584,7 @@ def tune(
     if trials < 1:
         raise InputError("`trials`", found=str(trials), expected="1 or more", remedy="try at least once")
     spaces = parse_search(search)
+    settings = _with_settings(settings, {"precision": precision})
     config, opened = plan_settings(dataset, preset, settings, device)
     base = config.model_dump()
 
