@@ -18,7 +18,13 @@ from torch.utils._pytree import tree_map_only
 GPU = torch.device("cuda", 0)
 _aten = torch.ops.aten
 # The host waits for a value or for a size.
-_WAITS = {_aten._local_scalar_dense, _aten.nonzero, _aten._unique2, _aten.masked_select}
+_WAITS = {
+    _aten._local_scalar_dense,
+    _aten.nonzero,
+    _aten._unique2,
+    _aten.masked_select,
+    _aten.repeat_interleave,
+}
 
 
 class OnGPU(Tensor):

@@ -1,11 +1,19 @@
-"""Peak memory of a piece of work, measured in its own process."""
+"""Peak memory of a piece of work, measured in its own process; and tensors of any size that take none."""
 
 from __future__ import annotations
 
+import math
+import mmap
 import multiprocessing
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+
+import torch
+from torch import Tensor
+
+# MAP_NORESERVE of Linux, which Python defines from 3.12 on.
+NO_RESERVE = 0x4000
 
 
 def added_bytes(prepare: Callable[[], Callable[[], object]]) -> int:
@@ -51,3 +59,10 @@ def _peak() -> int:
     except OSError:
         pass
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def map_memory(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
+    """Zeros in lazily committed memory (Linux only): untouched pages take none."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
+    return torch.frombuffer(memory, dtype=dtype).view(*shape)

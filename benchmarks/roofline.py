@@ -178,9 +178,10 @@ One time is known to check the formula by: the paper's 57.9 ms for the authors' 
 points on a Quadro RTX 6000 (672 GB/s). The formula gives 88 ms, half as much again: presumably caches save
 some of what it counts as traffic. Take these estimates for no better than that.
 
-GPUs before compute capability 8.0, here the T4, run the plain torch path, whose products are in float64, and
-are slower with it than with the authors' procedure; the loss then works tile by tile, and its time is not
-estimated.
+GPUs before compute capability 8.0, here the T4, run the plain torch path. It multiplies coordinates in
+float64 and all else in float32, and keeps the kernel values of a group of blocks in memory. By this page it
+is slower than the authors' procedure, which multiplies coordinates in float32 and loses digits there. Its
+loss works tile by tile, and the time of that is not estimated.
 """
 
 

@@ -9,7 +9,7 @@ import click
 
 import hept
 
-from .command_line import device_option, json_option, threads_option, write_json
+from .command_line import model_options, write_json
 from .printing import console, print_table
 
 
@@ -35,9 +35,7 @@ from .printing import console, print_table
 @click.option("--preset", metavar="NAME", help="As in fit.  [default: by task, cloud size and device]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of all trials.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the proposals.")
-@device_option
-@threads_option
-@json_option
+@model_options
 def command(dataset: str, out: Path, json_path: Path | None, **arguments: Any) -> None:
     """Search settings for DATASET that do best on its validation split (pip install 'hept[tune]').
 

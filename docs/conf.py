@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -27,6 +28,7 @@ html_static_path: list[str] = []
 templates_path: list[str] = []
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
+smartquotes = False  # they make one dash of two in options
 
 extensions = [
     "myst_parser",
@@ -45,6 +47,12 @@ napoleon_google_docstring = True
 napoleon_use_ivar = True
 
 
+def quote_examples(_app: Sphinx, _context: object, lines: list[str]) -> None:
+    """Show the examples of help texts, which are indented, as code."""
+    lines[:] = [re.sub(r"^(\|\s{2,})(.+)$", r"\1``\2``", line) for line in lines]
+
+
 def setup(app: Sphinx) -> None:
     """Write the pages that are made from the code before Sphinx reads them."""
+    app.connect("sphinx-click-process-description", quote_examples)
     app.connect("builder-inited", lambda app: write_settings_page(Path(app.srcdir) / "settings.md"))

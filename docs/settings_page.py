@@ -25,23 +25,10 @@ def write_settings_page(path: Path) -> None:
     parts = [INTRODUCTION]
     settings = sorted(hept.list_settings(), key=lambda setting: "." in setting.name)
     for section, members in groupby(settings, key=lambda setting: setting.name.rpartition(".")[0]):
-        rows = [
-            f"| `{setting.name}` | {_cell(setting.type)} | {_default(setting)} | {_cell(setting.meaning)} "
-            f"| {_presets(setting)} |"
-            for setting in members
-        ]
+        rows = [f"| `{setting.name}` | {_default(setting)} | {_explain(setting)} |" for setting in members]
         title = f"`{section}`" if section else "The run"
-        parts.append(
-            "\n".join(
-                [
-                    f"## {title}\n",
-                    "| name | type | default | meaning | presets |",
-                    "|---|---|---|---|---|",
-                    *rows,
-                    "",
-                ]
-            )
-        )
+        header = ["| name | default | meaning |", "|---|---|---|"]
+        parts.append("\n".join([f"## {title}\n", *header, *rows, ""]))
     path.write_text("\n".join(parts))
 
 
@@ -53,6 +40,12 @@ def _default(setting: Setting) -> str:
     return "required" if setting.is_required else f"`{setting.default}`"
 
 
-def _presets(setting: Setting) -> str:
-    changed = {name: value for name, value in setting.presets.items() if value != setting.default}
-    return ", ".join(f"{name}: `{value}`" for name, value in changed.items())
+def _explain(setting: Setting) -> str:
+    """Meaning, type, and presets by their values."""
+    by_value: dict[str, list[str]] = {}
+    for name, value in setting.presets.items():
+        if value != setting.default:
+            by_value.setdefault(str(value), []).append(name)
+    presets = "; ".join(f"`{value}` in {', '.join(names)}" for value, names in by_value.items())
+    lines = [_cell(setting.meaning), f"*{_cell(setting.type)}*", *([presets] if presets else [])]
+    return "<br>".join(lines)

@@ -540,6 +540,7 @@ def tune(
     settings: Settings = (),
     seed: int = 0,
     device: str = "auto",
+    precision: Precision | None = None,
     threads: int | None = None,
     progress: ProgressChoice = None,
 ) -> list[TuneTrial]:
@@ -555,6 +556,7 @@ def tune(
         settings: Of all trials; `max_minutes` and `early_stopping` limit each of them.
         seed: Of the proposals; the settings decide the seed of the trainings.
         device, threads, progress: As in `evaluate`.
+        precision: Of the trainings; the same as the setting `precision`.
 
     Returns:
         All trials, the best first.
@@ -575,6 +577,7 @@ def tune(
         raise InputError("`trials`", found=str(trials), expected="1 or more", remedy="try at least once")
     given = dict(text.partition("=")[::2] for text in search) if isinstance(search, Sequence) else search
     spaces = parse_search(given)
+    settings = _with_settings(settings, {"precision": precision})
     config, opened = plan_settings(dataset, preset, settings, device)
     base = config.model_dump()
 

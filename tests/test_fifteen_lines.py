@@ -158,7 +158,7 @@ def test_a_command_has_the_parameters_of_its_function(line):
     if line == "predict":
         # A Delphes file in place of a dataset is cleaned.
         function |= set(inspect.signature(hept.clean).parameters) - {"source", "progress"}
-        # Of raw events, the tracks are found.
+        # For raw events, the command finds tracks.
         function |= set(inspect.signature(hept.find_raw_tracks).parameters) - {"raw", "progress"}
     assert own == function
 

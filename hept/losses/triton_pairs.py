@@ -103,18 +103,20 @@ def add_anchors(
         return
     d, t = tl.arange(0, DP), tl.arange(0, T)
     mine = tl.load(x + anchor * D + d, d < D, other=0.0)
-    begin, end = tl.load(negative_ptr + anchor), tl.load(negative_ptr + anchor + 1)
+    # 64 bits only for where a list begins: all together may hold more than 2³¹ pairs.
+    begin = tl.load(negative_ptr + anchor)
+    negatives, n_negatives = negative_idx + begin, (tl.load(negative_ptr + anchor + 1) - begin).to(tl.int32)
     sums = tl.zeros((T,), tl.float32)
-    for first in range(begin, end, T):
-        is_there = first + t < end
-        partner = tl.load(negative_idx + first + t, is_there, other=0)
+    for first in range(0, n_negatives, T):
+        is_there = first + t < n_negatives
+        partner = tl.load(negatives + first + t, is_there, other=0)
         _, square = load_differences(x, mine, partner, is_there, D, DP)
         e, _ = find_logit(square, tau, PUBLISHED)
         sums += tl.where(is_there, e, 0.0)
     if WITH_DRAWS:
         my_particle = tl.load(particle + anchor)
         cloud_begin, cloud_size = find_cloud(offsets, anchor, n_clouds, BP)
-        n_draws = tl.floor((end - begin).to(tl.float32) * fraction + 0.5).to(tl.int32)
+        n_draws = tl.floor(n_negatives.to(tl.float32) * fraction + 0.5).to(tl.int32)
         for first in range(0, n_draws, T):
             partner = draw_points(seed, anchor, first + t, cloud_begin, cloud_size)
             is_there = (first + t < n_draws) & (tl.load(particle + partner) != my_particle)
@@ -125,10 +127,11 @@ def add_anchors(
 
     own = tl.zeros((DP,), tl.float32)
     losses, pulls = tl.zeros((T,), tl.float32), tl.zeros((T,), tl.float32)
-    positive_begin, positive_end = tl.load(positive_ptr + anchor), tl.load(positive_ptr + anchor + 1)
-    for first in range(positive_begin, positive_end, T):
-        is_there = first + t < positive_end
-        partner = tl.load(positive_idx + first + t, is_there, other=0)
+    begin = tl.load(positive_ptr + anchor)
+    positives, n_positives = positive_idx + begin, (tl.load(positive_ptr + anchor + 1) - begin).to(tl.int32)
+    for first in range(0, n_positives, T):
+        is_there = first + t < n_positives
+        partner = tl.load(positives + first + t, is_there, other=0)
         difference, square = load_differences(x, mine, partner, is_there, D, DP)
         e, slope = find_logit(square, tau, PUBLISHED)
         ratio = total / e
@@ -141,9 +144,9 @@ def add_anchors(
     tl.store(loss + anchor, pair_weight * tl.sum(losses, 0))
 
     scale = tl.sum(pulls, 0) / tl.where(total > 0.0, total, 1.0)
-    for first in range(begin, end, T):
-        is_there = first + t < end
-        partner = tl.load(negative_idx + first + t, is_there, other=0)
+    for first in range(0, n_negatives, T):
+        is_there = first + t < n_negatives
+        partner = tl.load(negatives + first + t, is_there, other=0)
         difference, square = load_differences(x, mine, partner, is_there, D, DP)
         e, slope = find_logit(square, tau, PUBLISHED)
         own += add_force(grad, scale * e * slope, difference, partner, is_there, D, DP, EXACT)

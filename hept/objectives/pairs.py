@@ -12,7 +12,7 @@ from hepdata.loader.batch import Batch, PairTensors
 from hepdata.schema import SCORED_PT, Target
 from hept.losses import RandomNegatives, count_particles, info_nce, number_particles
 from hept.losses.infonce import Similarity
-from hept.losses.mining import join_pairs, mine_negatives, pair_within_particles
+from hept.losses.mining import count_partners, join_pairs, mine_negatives, pair_within_particles
 from hept.metrics.figures_of_merit import Figure, make_figures
 from hept.metrics.retrieval import find_neighbors
 from hept.settings.fields import LossConfig
@@ -83,7 +83,11 @@ class PairsObjective:
     def count(self, batch: Batch) -> Tensor:
         """Particles with a positive pair."""
         particle, is_anchor = self._number(batch), self._is_anchor(batch)
-        return count_particles(self._positives(batch, particle, is_anchor), particle, is_anchor)
+        if self.needs_pairs:
+            n_positives = _listed(batch.positives).ptr.diff()
+        else:
+            n_positives = count_partners(particle, is_anchor)
+        return count_particles(n_positives, particle, is_anchor)
 
     def loss(
         self, out: Tensor, batch: Batch, *, normaliser: Tensor | None, generator: torch.Generator | None

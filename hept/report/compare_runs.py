@@ -139,11 +139,14 @@ def _estimate(values: np.ndarray) -> Estimate:
 
 
 def format_estimate(estimate: Estimate, *, sign: str = "") -> str:
-    """`0.912 ± 0.004`; without an error where there is only one cloud."""
+    """`0.9120 ± 0.0043`, to two digits of the error; without one where there is only one cloud."""
     value, error = estimate
     if math.isnan(value):
         return "–"
-    return f"{value:{sign}.4g}" if math.isnan(error) else f"{value:{sign}.4g} ± {error:.2g}"
+    if not error > 0:
+        return f"{value:{sign}.4g}" + ("" if math.isnan(error) else " ± 0")
+    decimals = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:{sign}.{decimals}f} ± {error:.{decimals}f}"
 
 
 def _make_page(found: RunComparison, runs: Sequence[Path], datasets: Sequence[str], split: str) -> Page:

@@ -14,6 +14,7 @@ from hept.metrics.resolution import QUANTITIES, Residuals
 from hept.report.html_page import Page
 
 _PT_EDGES = (0.9, 1.2, 1.6, 2.2, 3.0, 5.0, 10.0, 30.0)
+_PT_TICKS = (1, 2, 5, 10, 20)
 _PULL_EDGES = np.linspace(-6, 6, 49)
 _HEADER = ("quantity", "median residual", "resolution", "median pull", "pull width")
 _N_DRAWS = 50
@@ -57,6 +58,9 @@ def _draw(residuals: Residuals) -> Figure:
                     color=SIGNAL,
                 )
         panel.set_xscale("log")
+        panel.set_xlim(_PT_EDGES[0], _PT_EDGES[-1])
+        panel.set_xticks(_PT_TICKS, [str(tick) for tick in _PT_TICKS])
+        panel.set_xticks([], minor=True)
         panel.set_yscale("log")
         panel.set_xlabel("pT [GeV]", fontsize=8)
         panel.set_title(f"resolution of {label}", loc="left", fontsize=9)

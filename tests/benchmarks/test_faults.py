@@ -1,4 +1,4 @@
-"""The fault suite finds what is wrong: careless jobs and readers do not survive, careful ones do."""
+"""The fault suite detects faults: careless jobs and readers fail, careful ones pass."""
 
 import json
 import subprocess

@@ -24,7 +24,7 @@ SHORTER = {
 }
 # For the model that is exported: tracing takes time for every head, table and layer.
 SMALL = "--set model.n_layers=1 --set model.n_heads=2 --set model.n_tables=2"
-# These take minutes even when short: their own tests run them.
+# These take minutes: tests of their own run them.
 LEFT_OUT = {"demo", "theory", "compare", "doctor"}
 
 

@@ -1,4 +1,4 @@
-"""Mistakes on the command line: one helpful line each, said before torch is imported."""
+"""Mistakes on the command line: one helpful line each, before torch is imported."""
 
 import importlib.util
 import os

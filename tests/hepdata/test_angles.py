@@ -21,7 +21,7 @@ def test_wrapped_angles_point_the_same_way(phi, dtype):
 
 def test_pi_itself_becomes_minus_pi():
     assert wrap_phi(np.array([np.pi]))[0] == -np.pi
-    # float32(π) lies above π: it goes once around, to a hair above −π
+    # float32(π) is larger than π, so it wraps to just above −π.
     assert wrap_phi(np.array([np.float32(np.pi)]))[0] == np.nextafter(np.float32(-np.pi), np.float32(0))
 
 

@@ -256,7 +256,7 @@ def test_events_of_150_000_hits(tmp_path):
     assert min(cloud.n_points for name in dataset for cloud in dataset[name]) > 140_000
     run = hept.fit(dataset, tmp_path / "run", preset="tracking-demo", settings=TINY, device="cpu")
     assert hept.evaluate(run)["n_clouds"] == 1
-    # After one step all embeddings lie together: with the usual eps, all hits are neighbours of each other.
+    # After one step all embeddings are close: with the default eps, all hits are neighbours.
     save_clustering(run.path, Clustering(eps=1e-4))
     hept.predict(run, dataset, tmp_path / "points.parquet", split="test")
     assert hept.write_report(run).stat().st_size > 10_000

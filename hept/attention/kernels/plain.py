@@ -5,6 +5,11 @@ Axes: N points, H heads, C tables, D dimensions, V of a value, K blocks, S slots
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import starmap
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -22,6 +27,28 @@ UNITS_OF_EPSILON = 2.0**66
 MOST_WEIGHTS = 2**24
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Expanded queries or keys, see `expand`.
+
+    Attributes:
+        hidden: (…, M+2), of the features.
+        coords: (…, P+2), of the coordinates in float64; or (…, P), coordinates that are subtracted directly.
+    """
+
+    hidden: Tensor
+    coords: Tensor
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Rows:
+        """Both parts, changed."""
+        return Rows(change(self.hidden), change(self.coords))
+
+    def split(self, size: int) -> list[Rows]:
+        """Groups along the first axis."""
+        parts = zip(torch.split(self.hidden, size), torch.split(self.coords, size), strict=True)
+        return list(starmap(Rows, parts))
+
+
 def attend_plain(operands: Operands, layout: Layout) -> Tensor:
     """Σ over tables and keys of the block of exp(−½‖q−k‖²)·v, divided by the same sum without v.
 
@@ -32,16 +59,14 @@ def attend_plain(operands: Operands, layout: Layout) -> Tensor:
     Returns:
         (H, N, V).
     """
-    query, key = operands.join_coords()
     # A column of ones makes the same product compute the normalisation.
     value = functional.pad(operands.value, (0, 1), value=1.0)
-    dtype = torch.promote_types(query.dtype, value.dtype)
-    query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
-    blocks = layout.blocks
+    query, key = expand(operands, torch.promote_types(operands.query.dtype, value.dtype))
+    value, blocks = value.to(query.hidden.dtype), layout.blocks
     tables = []
     for query_order, key_order in zip(layout.query_order, layout.key_order, strict=True):
-        q = gather_slots(query, query_order, blocks)  # (H, K, S, D)
-        k = gather_slots(key, key_order, blocks)
+        q = query.map(partial(gather_slots, order=query_order, blocks=blocks))  # (H, K, S, ·)
+        k = key.map(partial(gather_slots, order=key_order, blocks=blocks))
         v = gather_slots(value, key_order, blocks) * blocks.is_filled.unsqueeze(-1)  # (H, K, S, V+1)
         tables.append(return_to_points(_sum_over_keys(q, k, v), query_order, blocks))
     sums = torch.stack(tables).sum(0)  # (H, N, V+1)
@@ -53,51 +78,66 @@ def attend_plain(operands: Operands, layout: Layout) -> Tensor:
     return sums.narrow(-1, 0, sums.shape[-1] - 1) / (total + epsilon)
 
 
-def _sum_over_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def expand(operands: Operands, dtype: torch.dtype) -> tuple[Rows, Rows]:
+    """Queries [q, −½q², 1] and keys [k, 1, −½k²], whose product is −½‖q−k‖²; coordinates likewise."""
+    query, key = _expand_square(operands.query.to(dtype), operands.key.to(dtype))
+    if operands.coords is None:
+        none = query.new_zeros(*query.shape[:-1], 0)
+        return Rows(query, none), Rows(key, none)
+    widest = find_widest(query.device)
+    coords = operands.coords.mT.to(dtype)
+    if dtype == widest:
+        return Rows(query, coords), Rows(key, coords)
+    # In float32, c·c' − ½c² − ½c'² cancels: with trained ω the error reaches 0.6. In float64 it is as precise
+    # as the difference of numbers in float32, and costs one product.
+    left, right = _expand_square(coords.to(widest), coords.to(widest))
+    return Rows(query, left), Rows(key, right)
+
+
+def _expand_square(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """[q, −½q², 1] and [k, 1, −½k²] of rows (·, D) twice."""
+    q_half, k_half = (-0.5 * rows.square().sum(-1, keepdim=True) for rows in (q, k))
+    one = torch.ones_like(q_half)
+    return torch.cat([q, q_half, one], -1), torch.cat([k, one, k_half], -1)
+
+
+def _sum_over_keys(q: Rows, k: Rows, v: Tensor) -> Tensor:
     """Σ_j exp(−½‖q_i−k_j‖²) v_j of all blocks: (H, K, S, V)."""
     if is_exporting():
         # Groups of blocks would fix their number, so that one head at a time bounds the memory. With indexing
         # instead of splitting, onnxruntime needs 2.9 GB instead of 1.2 GB for 60,000 points.
-        heads = zip(*(torch.split(each, 1) for each in (q, k, v)), strict=True)
+        heads = zip(q.split(1), k.split(1), torch.split(v, 1), strict=True)
         return torch.cat([weigh(q, k) @ v for q, k, v in heads])
-    n_heads, n_blocks, size, _ = q.shape
-    step = max(1, MOST_WEIGHTS // max(1, n_heads * size**2))
-    if n_blocks <= step:
-        return weigh(q, k) @ v
-    # The backward pass recomputes the kernel, so that only one group of blocks is in memory.
-    sums = [
-        checkpoint(lambda q, k, v: weigh(q, k) @ v, *parts, use_reentrant=False, preserve_rng_state=False)
-        for parts in zip(*(torch.split(each, step, 1) for each in (q, k, v)), strict=True)
-    ]
-    return torch.cat(sums, 1)
+    size = v.shape[2]
+    q, k = (rows.map(partial(torch.flatten, end_dim=1)) for rows in (q, k))
+    step = max(1, MOST_WEIGHTS // size**2)
+    groups = list(zip(q.split(step), k.split(step), torch.split(v.flatten(0, 1), step), strict=True))
+    if len(groups) == 1:
+        sums = [weigh(q, k) @ v for q, k, v in groups]
+    else:
+        # The backward pass recomputes the kernel, so that only one group of blocks is in memory.
+        sums = [
+            checkpoint(lambda q, k, v: weigh(q, k) @ v, *group, use_reentrant=False, preserve_rng_state=False)
+            for group in groups
+        ]
+    return torch.cat(sums).view(v.shape)
 
 
-def weigh(q: Tensor, k: Tensor) -> Tensor:
-    """exp(−½‖q−k‖²) of the queries and keys of each block: (…, S, S) from (…, S, D) twice."""
-    if find_widest(q.device) != torch.float64:
-        columns = zip(q.unbind(-1), k.unbind(-1), strict=True)
-        squares = [(a.unsqueeze(-1) - b.unsqueeze(-2)).square() for a, b in columns]
-        return torch.stack(squares).sum(0).mul(-0.5).exp()
-    return _exponentiate(*_extend(q, k), q.dtype).view(*q.shape[:-1], k.shape[-2])
-
-
-def _extend(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """[q, −½q², 1] (·, S, D+2) and [k, 1, −½k²] (·, D+2, S), float64: their product is −½‖q−k‖²."""
-    # In float32, q·k − ½q² − ½k² cancels: with trained ω the error reaches 0.6. Relative to a key of the
-    # block and in float64 it is as precise as the difference, and costs one matrix product.
-    middle = k.narrow(-2, k.shape[-2] // 2, 1).detach()
-    q64, k64 = (q - middle).double(), (k - middle).double()
-    q_half, k_half = (-0.5 * rows.square().sum(-1, keepdim=True) for rows in (q64, k64))
-    one = torch.ones_like(q_half)
+def weigh(q: Rows, k: Rows) -> Tensor:
+    """exp(−½‖q−k‖²), at most 1, of expanded queries and keys in blocks (…, S, ·): (…, S, S)."""
+    shape = *q.hidden.shape[:-1], k.hidden.shape[-2]
     # The leading axes are joined after the transposition: onnxruntime up to 1.25 would replace it and the
     # product by one operator, which it has in single precision only.
-    left, right = torch.cat([q64, q_half, one], -1), torch.cat([k64.mT, one.mT, k_half.mT], -2)
-    return left.flatten(0, -3), right.flatten(0, -3)
-
-
-def _exponentiate(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
-    """Exp of the products of rows (·, S, D+2) and columns (·, D+2, S), at most 1: (·, S, S)."""
-    return (left @ right).to(dtype).clamp(max=0.0).exp()
+    left, right = (rows.flatten(0, -3) for rows in (q.hidden, k.hidden.mT))
+    if q.coords.dtype != q.hidden.dtype:
+        of_coords = q.coords.flatten(0, -3) @ k.coords.mT.flatten(0, -3)
+        exponent = torch.baddbmm(of_coords.to(left.dtype), left, right)
+    else:
+        exponent = left @ right
+        for a, b in zip(q.coords.unbind(-1), k.coords.unbind(-1), strict=True):
+            difference = (a.unsqueeze(-1) - b.unsqueeze(-2)).flatten(0, -3)
+            exponent = torch.addcmul(exponent, difference, difference, value=-0.5)
+    return exponent.clamp(max=0.0).exp().view(shape)
 
 
 def gather_slots(rows: Tensor, order: Tensor, blocks: Blocks) -> Tensor:

@@ -70,7 +70,7 @@ def test_the_remainder_of_the_lowest_integer_does_not_end_the_process(dtype, div
         ("-flag", "types that do not go together"),
         ("eta and pt", "types that do not go together"),
         ("2**99999999 * eta", "found '2 .* 99999999'; expected the number itself"),
-        # Nothing of Python is reached: no attributes, calls of others, subscripts, texts, lambdas.
+        # Expressions cannot reach Python: no attributes, other calls, subscripts, strings or lambdas.
         ("eta.__class__", "found 'eta.__class__'"),
         ("().__class__.__base__.__subclasses__()", "expected columns, numbers"),
         ("__import__('os').system('true')", "expected columns, numbers"),

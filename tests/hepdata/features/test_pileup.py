@@ -1,4 +1,4 @@
-"""Particles to clouds: classes, flags, cuts, order; what must not matter does not, order tells no label."""
+"""Particles to clouds: classes, flags, cuts, order; the order does not reveal the label."""
 
 from dataclasses import replace
 

@@ -83,7 +83,7 @@ def test_golden_sectors_of_the_real_event(real_file):
         assert set(one["hit_id"][sectors.select(sector, u, v)]) == set(expected)
     home = dict(zip(one["particle_id"], sectors.find_home(u, v, one["particle_id"]), strict=True))
     for particle in np.unique(ten["particle_id"]):
-        # Exactly half of the hits in each of two sectors: both claim the particle there, one has it here.
+        # Half of the hits are in each of two sectors: both could claim the particle, one does.
         claims = set(ten["sector"][ten["particle_id"] == particle]) - {-1}
         if particle != 0:
             assert home[particle] in (claims or range(10))

@@ -236,7 +236,7 @@ def test_opposite_layers(mirror, known, pairs):
 
 def test_datasets_that_do_not_say_how_a_column_changes(tracks, trackml_events, tmp_path):
     old = hepdata.open_dataset(DATA / "v1-tracking-parquet")
-    # Known of every dataset of this task.
+    # Every dataset of this task has it.
     assert len(old["train"].loader(1, augment=Augmentation(rotate=True)))
     for features, message in [
         (None, r"found augment.reflect with the input 'layer'; expected.*build the dataset again"),
@@ -261,7 +261,7 @@ def test_a_wedge_keeps_the_points_of_a_range_of_phi(tracks):
         cloud = Augmentation(wedge=0.25, seed=1).apply(before, epoch, 0)
         assert 0.15 < cloud.n_points / before.n_points < 0.35
         left_out = ~np.isin(before.hit_id, cloud.hit_id)
-        # Seen from a point that was left out, the kept ones follow one another within a quarter turn.
+        # The kept points lie within a quarter turn.
         turns = np.sort((cloud.phi - before.phi[left_out][0]) % (2 * np.pi))
         gaps = np.diff(np.r_[turns, turns[0] + 2 * np.pi])
         assert 2 * np.pi - gaps.max() < np.pi / 2

@@ -90,7 +90,7 @@ def test_killed_again_and_again(trackml_events, tmp_path, whole):
 def test_killed_with_four_workers_leaves_no_process_behind(trackml_events, tmp_path, whole):
     expected, _ = whole
     command = [sys.executable, str(SCRIPT), str(trackml_events), str(tmp_path / "dataset"), "4", "event:1"]
-    # The pipe closes when the last of the group has gone: workers, too, have their ends of it.
+    # The pipe closes when the last process of the group ends: workers hold its ends too.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     process.communicate(timeout=1200)
     assert process.returncode == -signal.SIGKILL
@@ -107,7 +107,7 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on(trackml_events, tmp_p
         "from hepdata.pipeline import engine\n"
         "from hepdata.pipeline.build import build_dataset\n"
         "from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking\n"
-        # A worker that has ended its shards may be killed unnoticed: these never end the second one.
+        # Killing a worker that has finished goes unnoticed: here the second shard never finishes.
         "build = engine.build_shard\n"
         "if multiprocessing.parent_process():\n"
         "    engine.build_shard = lambda source, job:"

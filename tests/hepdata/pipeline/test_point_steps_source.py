@@ -36,7 +36,7 @@ def test_defined_columns_are_computed_and_described(selected):
     assert (cloud.dxy.dtype, cloud.far.dtype) == (np.float32, bool)
     column = selected.schema.column("dxy")
     assert (column.unit, column.meaning, column.is_label) == ("mm", "hypot(x, y)", False)
-    # What is computed from truth is truth: an unlabelled dataset lacks it, and no model gets it by default.
+    # A column computed from labels is a label: unlabelled datasets lack it, and it is no default input.
     assert selected.schema.column("known_pt").is_label
     assert "dxy" not in [entry.column for entry in selected.schema.features]
 

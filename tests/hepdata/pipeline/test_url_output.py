@@ -105,7 +105,7 @@ def test_a_build_that_is_stopped_is_continued(workplace, tracking_source, undist
 
 @pytest.mark.parametrize("what", ["a link", "a folder that others may write", "a file"])
 def test_a_temporary_folder_of_others_is_not_used(workplace, tracking_source, what):
-    # Its name can be guessed: whoever makes it first could say where our files are written.
+    # Its name is predictable: an attacker who creates it first could redirect our files.
     place = workplace / "temporary" / f"hept-{os.getuid()}"
     if what == "a link":
         place.symlink_to(workplace)

@@ -1,4 +1,4 @@
-"""Delphes files from outside: what opens, what is refused, and what a tree says of itself."""
+"""Delphes files: which open, which are refused, and the survey of a tree."""
 
 import awkward as ak
 import numpy as np

@@ -279,7 +279,7 @@ def test_parts_of_a_table_are_the_table(write_delphes, make_particles, n_particl
     assert parts[-1].stop == 6
     np.testing.assert_array_equal(np.concatenate([part.columns["pt"] for part in parts]), table.columns["pt"])
     for part in parts:
-        # Without its last event a part is smaller than asked for.
+        # Without its last event, a part is smaller than requested.
         assert part.offsets[-2] < n_particles
         assert part.offsets[0] == 0
 

@@ -1,4 +1,4 @@
-"""What users name: paths, globs, folders, URLs; and what stands for nothing."""
+"""Input locations: paths, globs, folders and URLs; and those without any file."""
 
 import contextlib
 import dataclasses

@@ -117,9 +117,9 @@ def energy_flow(write_delphes):
     def write(pileup):
         branches = {
             "EFlowTrack": [tracks] * 2,
-            # Half of it; all of it; nothing of it is found: then it is pileup.
+            # Half, all, and nothing of the energy is found; the last counts as pileup.
             "EFlowPhoton": [{**photons, "Particles": pack([[2, 3], [2], [77]])}] * 2,
-            # 1.5 GeV of 8 are found: the rest is of particles that the file lacks.
+            # References explain 1.5 GeV of 8; the rest comes from particles that the file does not store.
             "EFlowNeutralHadron": [{**hadrons, "Particles": pack([[4, 78]])}] * 2,
             "Particle": [{**generated, **pileup}] * 2,
         }

@@ -26,7 +26,7 @@ def test_a_share_of_the_particles_of_a_vertex_lies_in_two_opposite_jets():
     pairs = [(i, i + step) for step in range(1, 9) for i in np.flatnonzero(vertex[step:] == vertex[:-step])]
     one, other = np.array(pairs).T
     deta, dphi = eta[one] - eta[other], wrap_phi(phi[one] - phi[other])
-    # Two of the same jet are closer than twice its width; in opposite ones only φ is opposite.
+    # Fragments of one jet are closer than twice its width; opposite jets differ by π in φ only.
     same = np.mean((np.abs(deta) < 2 * JET_WIDTH) & (np.abs(dphi) < 2 * JET_WIDTH))
     opposite = np.mean(np.abs(dphi) > np.pi - 2 * JET_WIDTH)
     spread = 2 * JET_WIDTH / np.pi
@@ -52,7 +52,7 @@ def test_numbers_are_unique_ascending_and_beyond_the_integers_of_float64():
     assert np.all(np.diff(particles.particle_id) > 0)
     assert particles.particle_id.min() > 2**53
     assert particles.particle_id.dtype == np.int64
-    # Some change when squeezed through a float64, so that a reader which does so is found out.
+    # Some ids change in a conversion to float64, which detects a reader that does so.
     assert np.any(particles.particle_id.astype(np.float64).astype(np.int64) != particles.particle_id)
 
 

@@ -101,6 +101,6 @@ def test_a_particle_born_between_layers_leaves_hits_only_beyond(detector):
 def test_a_looper_is_followed_for_half_a_turn(detector):
     particle = Particles(np.array([1]), np.zeros((1, 3)), np.array([[0.04, 0.0, 0.001]]), np.array([1]))
     crossings = trace(particle, detector, np.random.default_rng(0), scattering=False)
-    # Its diameter is 133 mm: out through three layers, and nothing of the way back.
+    # Its diameter is 133 mm: it crosses three layers outwards; the way back is not simulated.
     assert set(crossings.step.tolist()) == {0, 1, 2}
     assert np.all((crossings.momentum[:, :2] * crossings.position[:, :2]).sum(axis=1) > 0)

@@ -253,7 +253,7 @@ def test_second_builder_is_refused(tmp_path):
         with pytest.raises(InputError, match="another process that is writing it"):  # noqa: SIM117
             with lock_output(tmp_path / "out"):
                 pass
-        # Dead without having cleaned up: the operating system gives the lock back.
+        # The process died without cleaning up: the operating system releases its lock.
         holder.send_signal(signal.SIGKILL)
         holder.wait()
     with lock_output(tmp_path / "out"):

@@ -56,6 +56,7 @@ def test_a_machine_that_computes_right(tmp_path):
         "whole model",
         "determinism",
         "half precision, bf16-mixed",
+        "half precision, 16-mixed",
         "two processes",
         "times, 500 points",
         "memory, 500 points",
@@ -74,7 +75,7 @@ def test_a_kernel_that_computes_wrong(tmp_path):
     done, found = run_doctor(tmp_path / "doctor.json", WRONG_KERNEL)
     assert done.returncode == 1
     assert {name for name, each in found.items() if each["status"] == "wrong"} == {"attention, native"}
-    assert "1 of 14 wrong" in done.stdout
+    assert "1 of 15 wrong" in done.stdout
 
 
 def statuses(verdicts):
@@ -93,11 +94,12 @@ def test_a_wrong_loss_and_a_wrong_metric(monkeypatch):
 
 
 def test_steps_that_differ_and_half_precision_that_is_far_off(monkeypatch):
-    losses = iter([[3.0, 2.0], [3.0, 2.0 + 1e-9], [3.0, 2.0], [3.0, float("nan")]])
+    losses = iter([[3.0, 2.0], [3.0, 2.0 + 1e-9], [3.0, 2.0], [3.0, float("nan")], [3.0, 2.1]])
     monkeypatch.setattr(steps, "train", lambda *_, **__: next(losses))
     assert statuses(steps.check_steps(CPU)) == {
         "determinism": "wrong",
         "half precision, bf16-mixed": "wrong",
+        "half precision, 16-mixed": "wrong",
     }
 
 

@@ -16,11 +16,12 @@ import triton.language as tl
 from conftest import literal_info_nce, random_cloud, to_rows
 
 from benchmarks.counted_gathers import count_gathers
+from benchmarks.memory import map_memory
 from benchmarks.traffic import count_loss
 from hept.losses import RandomNegatives, info_nce
-from hept.losses.fused import CHUNK, sum_pairs
+from hept.losses.fused import CHUNK, find_constants, sum_pairs
 from hept.losses.particles import weigh_anchors
-from hept.losses.triton_pairs import draw_points
+from hept.losses.triton_pairs import add_anchors, draw_points
 
 
 def parts(cloud):
@@ -130,6 +131,35 @@ def traffic():
         cleared = size * cloud.x.numel()
         found[f"exact: {is_exact}"] = [count_loss(*inputs).n_bytes - cleared, counted.n_bytes]
     return found
+
+
+def large():
+    """Embeddings and pair lists at offsets beyond 2³¹ give the same results as the same ones alone."""
+    cloud, n_anchors, n_there = random_cloud(5, n_points=40, n_particles=4), 20, 20
+    weight = torch.rand(n_anchors, generator=torch.Generator().manual_seed(0))
+    lists = []
+    for pairs in (cloud.positives, cloud.negatives):
+        anchors = torch.repeat_interleave(torch.arange(40), pairs.ptr.diff())
+        keep = (anchors < n_anchors) & (pairs.idx >= 40 - n_there)
+        lists.append(to_rows(anchors[keep], pairs.idx[keep], 40))
+    results = []
+    for n_points, begin in ((40, 0), (2**31 // 5 + 40, 2**31)):
+        x, grad = map_memory((n_points, 5)), map_memory((n_points, 5))
+        x[:n_anchors], x[-n_there:] = cloud.x[:n_anchors].float(), cloud.x[-n_there:].float()
+        far = []
+        for pairs in lists:
+            idx = map_memory((begin + len(pairs.idx),), torch.int32)
+            idx[begin:] = pairs.idx + n_points - 40
+            far += [pairs.ptr + begin, idx]
+        loss = torch.empty(n_anchors)
+        # Without draws, neither particles nor offsets are read.
+        add_anchors[n_anchors,](
+            x, *far, far[0], weight, far[0], loss, grad, 0, 0.0, 0.05, 0,
+            PUBLISHED=True, WITH_DRAWS=False, EXACT=False, **find_constants(5, 0),
+        )  # fmt: skip
+        results.append([loss, grad[:n_anchors].clone(), grad[-n_there:].clone()])
+    is_moved = [bool((a != 0).any()) for a in results[0]]
+    return {"moved": is_moved, "same": [torch.equal(a, b) for a, b in zip(*results, strict=True)]}
 
 
 def within(rows, offsets):

@@ -1,5 +1,7 @@
 """The Triton kernel of InfoNCE, in its interpreter and compiled without a GPU."""
 
+import sys
+
 import pytest
 import torch
 
@@ -32,6 +34,13 @@ def test_edges(interpret):
 def test_bytes_are_those_that_the_kernel_gathers(interpret):
     for case, (formula, counted) in interpret("traffic").items():
         assert formula == counted, case
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs memory that is not set aside")
+def test_rows_and_pairs_beyond_2_to_the_31_are_found(interpret):
+    found = interpret("large")
+    assert all(found["moved"])
+    assert all(found["same"])
 
 
 def test_weights_are_those_of_the_plain_form(make_cloud):

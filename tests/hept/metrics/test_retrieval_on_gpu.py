@@ -1,4 +1,4 @@
-"""AP@k on a device that says it is a GPU, computes on the CPU, and counts how often the host waits."""
+"""AP@k on an emulated GPU that computes on the CPU and counts how often the host waits."""
 
 import json
 import subprocess

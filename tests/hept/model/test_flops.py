@@ -52,7 +52,7 @@ def test_operations_are_those_counted_by_hand(backend, n_more):
     cost = count_operations(model, n, 5, 3)
     width = hidden * heads
     projections = n * 4 * hidden * width
-    # Of inputs rather than of queries and keys: for that, projections are folded into the hashes' directions.
+    # Hash the inputs instead of queries and keys: the projections are folded into the hash directions.
     hashing = 2 * n * width // hidden * (hidden + 3) * tables + 2 * tables * width * hidden
     blocks = tables * heads * (n // size) * size**2 * (2 * hidden + 3 + n_more)
     assert cost.parts["attention"] == layers * (projections + hashing + blocks)

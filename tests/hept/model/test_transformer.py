@@ -35,6 +35,13 @@ def test_a_batch_of_nothing_has_no_outputs():
     assert make()(features, coords, torch.tensor([0, 0])).shape == (0, 12)
 
 
+def test_a_batch_of_nothing_has_gradients_of_zero():
+    # With several processes, torch waits for the gradient of every parameter.
+    model = make()
+    model(*draw(0), torch.tensor([0, 0])).sum().backward()
+    assert all((each.grad == 0).all() for each in model.parameters())
+
+
 def test_float32_clouds_agree_alone_and_in_a_batch():
     model = make(periods={1: 2 * math.pi}).eval()
     features, coords = draw(60)

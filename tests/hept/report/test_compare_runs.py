@@ -97,7 +97,15 @@ def test_the_nearest_preset_is_the_one_it_was_made_from():
 
 @pytest.mark.parametrize(
     ("estimate", "text"),
-    [((0.5, 0.01), "0.5 ± 0.01"), ((0.5, math.nan), "0.5"), ((np.nan, np.nan), "–")],
+    [
+        ((0.43337, 0.0951), "0.433 ± 0.095"),
+        ((0.5, 0.01), "0.500 ± 0.010"),
+        ((-0.000322, 0.0074), "-0.0003 ± 0.0074"),
+        ((1234.56, 17.0), "1235 ± 17"),
+        ((0.5, 0.0), "0.5 ± 0"),
+        ((0.5, math.nan), "0.5"),
+        ((np.nan, np.nan), "–"),
+    ],
 )
 def test_an_estimate_is_shown_with_what_is_known(estimate, text):
     assert format_estimate(estimate) == text

@@ -67,7 +67,7 @@ def test_hits_of_a_particle_are_along_its_helix(raw):
     counts = truth[truth.particle_id != 0].groupby(["event", "particle_id"]).size()
     listed = particles.set_index(["event", "particle_id"]).nhits
     pd.testing.assert_series_equal(counts, listed[listed > 0].sort_index(), check_names=False)
-    # Stiff particles point away from where they were born.
+    # Particles of high pT point away from their origin.
     pt = np.hypot(merged.px, merged.py)
     stiff = merged[(pt > 2) & (np.hypot(merged.tpx, merged.tpy) > 1.8)]
     way = stiff[["tx", "ty"]].to_numpy() - stiff[["vx", "vy"]].to_numpy()

@@ -1,4 +1,4 @@
-"""A manifest that somebody made to do harm: one line, before anything that it names is touched."""
+"""Hostile manifests: refused in one line before any file that they name is touched."""
 
 import json
 import os

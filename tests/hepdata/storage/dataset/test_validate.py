@@ -1,4 +1,4 @@
-"""Validation finds what was spoiled, and says where."""
+"""Validation finds damage, and names its place."""
 
 import json
 from dataclasses import replace
@@ -79,7 +79,7 @@ def test_every_flipped_byte_is_found(tmp_path, store, clean_cloud, file_format):
             try:
                 findings = validate_dataset(folder)
             except InputError as error:
-                # The byte that made the format version a larger one.
+                # This byte change raised the format version.
                 assert "format version" in str(error)  # noqa: PT017
                 continue
             assert path.name in {finding.shard for finding in findings}

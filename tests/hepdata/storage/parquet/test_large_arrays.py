@@ -26,7 +26,7 @@ def clouds(make_cloud):
     found = []
     for event_id in range(N_CLOUDS):
         cloud = make_cloud(n_points=N_POINTS, event_id=event_id)
-        # Everybody but one another's neighbour, in another order for each cloud; an odd number of them.
+        # All other points are neighbours, in another order for each cloud; their number is odd.
         rows = np.sort(np.random.default_rng(event_id).random((N_POINTS, N_POINTS)).argsort(axis=1)[:, 1:])
         ptr = np.arange(N_POINTS + 1, dtype=np.int32) * (N_POINTS - 1)
         ptr[-1] -= 1

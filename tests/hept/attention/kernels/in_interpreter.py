@@ -4,17 +4,16 @@ It runs in its own process, since Triton chooses its interpreter when it is impo
 """
 
 import json
-import mmap
 import os
 import sys
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-import numpy as np
 import torch
 from test_native import as_double, draw, run
 
 from benchmarks.counted_gathers import count_gathers
+from benchmarks.memory import map_memory
 from benchmarks.traffic import count_attention, count_attention_backward
 from hept.attention.clouds import Clouds
 from hept.attention.definition import Blocks, HashTables
@@ -31,8 +30,6 @@ from hept.attention.kernels.triton import (
 from hept.attention.kernels.triton_launch import BACKWARD, FORWARD, Sizes
 from hept.attention.kernels.triton_sort import order_both
 
-# MAP_NORESERVE of Linux, which Python defines from 3.12 on.
-NO_RESERVE = 0x4000
 NAMES = "out", "query", "key", "value", "coords"
 SHAPES = {
     "ragged, one cloud empty, one of one point": {"sizes": [30, 0, 1, 20], "block": 7},
@@ -168,13 +165,6 @@ def large():
         results.append([*by_point, total[:, at].clone(), d_coords[:, at].clone()])
     is_moved = [bool((a != 0).any()) for a in results[0]]
     return {"moved": is_moved, "same": [torch.equal(a, b) for a, b in zip(*results, strict=True)]}
-
-
-def map_memory(shape, dtype=torch.float32):
-    """Zeros in lazily committed memory: untouched pages take none."""
-    size = int(np.prod(shape)) * dtype.itemsize
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
-    return torch.frombuffer(memory, dtype=dtype).view(*shape)
 
 
 def many_blocks():
