@@ -23,8 +23,8 @@ from hept.model.weights import load_model, read_card
 from hept.runs.folder import BEST, RunFolder
 
 SEED = 7
-# Numbers of the simulated events.
-EVENTS = ((1000, 1515), (2000, 2183))
+# Numbers of the first and the last simulated event.
+EVENTS = (1000, 2183)
 # Events of a dataset for training and for choices.
 FIRST = "train=1000-1283,valid=1284-1299"
 MORE = "train=1000-1499,valid=1500-1515"
@@ -72,12 +72,11 @@ WEIGHTS = {
 
 def prepare(work: Path, split: str, *, workers: int) -> hepdata.Dataset:
     """The dataset of a split."""
-    raw = work / "train"
-    for first, last in EVENTS:
-        if not (raw / f"event{last:09d}-hits.csv").exists():
-            hepdata.simulate_tracking(
-                raw, engine="acts", events=last - first + 1, seed=SEED, first_event=first, workers=workers
-            )
+    raw, (first, last) = work / "train", EVENTS
+    if not (raw / f"event{last:09d}-hits.csv").exists():
+        hepdata.simulate_tracking(
+            raw, engine="acts", events=last - first + 1, seed=SEED, first_event=first, workers=workers
+        )
     out = work / f"dataset-{split.replace('=', '-').replace(',', '-')}"
     return hepdata.build_tracking(raw, out, pairs="none", split=split, workers=workers)
 

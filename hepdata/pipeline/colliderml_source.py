@@ -13,7 +13,7 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError
 from hepdata.features.colliderml import colliderml_schema, make_clouds
 from hepdata.pipeline.event_range import ALL_EVENTS, EventRange
-from hepdata.pipeline.event_source import EventRef
+from hepdata.pipeline.event_source import EventRef, read_each
 from hepdata.pipeline.tracking_source import TrackingConfig, add_pairs
 from hepdata.progress import Progress, Silent, counting
 from hepdata.readers.colliderml import read_event
@@ -69,11 +69,7 @@ class ColliderMLSource:
         self, events: Sequence[EventRef]
     ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
         """Read, featurise and pair one event after the other."""
-        for ref in events:
-            try:
-                yield ref, self.read_raw(ref)()
-            except HeptError as error:
-                yield ref, error
+        return read_each(events, lambda ref: self.read_raw(ref)())
 
     def read_raw(self, ref: EventRef) -> Callable[[], list[PointCloud]]:
         """Read one event; the function that is returned makes its clouds."""

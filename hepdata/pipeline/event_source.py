@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,3 +49,14 @@ class EventSource(Protocol):
 
     def describe(self) -> dict[str, object]:
         """The full configuration as JSON values: the same configuration gives the same clouds."""
+
+
+def read_each(
+    events: Sequence[EventRef], read: Callable[[EventRef], list[PointCloud]]
+) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
+    """The clouds of one event after the other, or the error that prevents them."""
+    for ref in events:
+        try:
+            yield ref, read(ref)
+        except HeptError as error:
+            yield ref, error

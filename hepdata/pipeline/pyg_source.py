@@ -12,7 +12,7 @@ from pathlib import Path
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError
 from hepdata.features.pyg_clouds import choose_schema, make_cloud
-from hepdata.pipeline.event_source import EventRef
+from hepdata.pipeline.event_source import EventRef, read_each
 from hepdata.progress import Progress
 from hepdata.readers.pyg_files import StoredCloud, list_clouds, read_tensors
 from hepdata.schema import Schema
@@ -59,11 +59,7 @@ class PygSource:
         self, events: Sequence[EventRef]
     ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
         """The sectors of each event."""
-        for ref in events:
-            try:
-                yield ref, [self._read(cloud) for cloud in self._by_event[ref.event_id]]
-            except HeptError as error:
-                yield ref, error
+        return read_each(events, lambda ref: [self._read(cloud) for cloud in self._by_event[ref.event_id]])
 
     def _read(self, cloud: StoredCloud) -> PointCloud:
         tensors = read_tensors(cloud, trust=self.trust)

@@ -17,7 +17,7 @@ from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.table import make_cloud, table_schema
 from hepdata.pipeline.event_range import ALL_EVENTS, EventRange
-from hepdata.pipeline.event_source import EventRef
+from hepdata.pipeline.event_source import EventRef, read_each
 from hepdata.progress import Progress, Silent, counting
 from hepdata.readers.delphes_files import checksum, name_of
 from hepdata.readers.table_description import TableDescription, read_description
@@ -74,24 +74,20 @@ class TableSource:
         self, events: Sequence[EventRef]
     ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
         """One cloud per event; none for an event without points."""
-        for ref in events:
-            try:
-                cloud = self._read(ref)
-                yield ref, [cloud] if cloud.n_points else []
-            except HeptError as error:
-                yield ref, error
+        return read_each(events, self._read)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
         wanted = [name for name in self.description.columns if self.schema.has_column(name)]
         return tuple(dict.fromkeys(self.description.source_of(name) for name in wanted))
 
-    def _read(self, ref: EventRef) -> PointCloud:
+    def _read(self, ref: EventRef) -> list[PointCloud]:
         where = f"{ref.source}, event {ref.event_id}"
         begin, end = (np.searchsorted(self.index[:, 0], ref.event_id, side) for side in ("left", "right"))
         parts = [self._cut(*map(int, piece), where=where) for piece in self.index[begin:end, 1:]]
         values = {name: np.concatenate([part[name] for part in parts]) for name in self._names}
-        return make_cloud(ref.event_id, values, self.description, self.schema, where)
+        cloud = make_cloud(ref.event_id, values, self.description, self.schema, where)
+        return [cloud] if cloud.n_points else []
 
     def _cut(
         self, file: int, chunk: int, begin: int, end: int, *, where: str

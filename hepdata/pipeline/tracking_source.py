@@ -17,7 +17,7 @@ from hepdata.features.plane import place_points
 from hepdata.features.sectors import Sectors
 from hepdata.features.tracking import make_clouds, trackml_schema
 from hepdata.pipeline.event_range import ALL_EVENTS, EventRange
-from hepdata.pipeline.event_source import EventRef
+from hepdata.pipeline.event_source import EventRef, read_each
 from hepdata.progress import Progress, Silent
 from hepdata.readers.acts import read_acts_event
 from hepdata.readers.acts_detector import is_digitization, read_acts_detector
@@ -127,11 +127,7 @@ class TrackingSource:
         self, events: Sequence[EventRef]
     ) -> Iterator[tuple[EventRef, list[PointCloud] | HeptError]]:
         """Read, featurise and pair one event after the other."""
-        for ref in events:
-            try:
-                yield ref, self.read_raw(ref)()
-            except HeptError as error:
-                yield ref, error
+        return read_each(events, lambda ref: self.read_raw(ref)())
 
     def read_raw(self, ref: EventRef) -> Callable[[], list[PointCloud]]:
         """Read one event; the function that is returned makes its clouds."""
