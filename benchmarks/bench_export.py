@@ -104,7 +104,7 @@ def make_trained() -> TrainedModel:
     from hepdata.schema import TRACKING
     from hept import TrainedModel, load_model
     from hept.model.build import build_network
-    from hept.settings.config import load_config
+    from hept.settings.load import load_config
 
     if WEIGHTS.exists():
         return load_model(WEIGHTS)

@@ -53,7 +53,7 @@ from hepdata.storage.columns import PAIR_NAMES
 from hepdata.storage.dataset.convert import convert_dataset
 from hepdata.storage.dataset.statistics import add_up
 from hept.runs.folder import RunFolder
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.training.trainer import fit
 
 N_EVENTS = 2  # of ten sectors each

@@ -22,8 +22,8 @@ from hepdata.loader.batch import Batch
 from hept.model.build import build_network
 from hept.objectives.objective import make_objective
 from hept.runs.training_data import TrainingData, open_training_data
-from hept.settings.config import load_config
-from hept.settings.fields import TrainConfig
+from hept.settings.load import load_config
+from hept.settings.train_config import TrainConfig
 from hept.training.optimizers import make_optimizer
 from hept.training.step import OptimiserStep
 from hept_cli.printing import print_table

@@ -20,7 +20,7 @@ from hepdata.progress_bar import ProgressBar
 from hept.evaluation.evaluator import evaluate
 from hept.metrics import average_precision_at_k, classify
 from hept.metrics.puppi import weigh_puppi
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.training.trainer import fit
 from hept_cli import data
 from hept_cli.printing import print_table

@@ -21,7 +21,7 @@ from hepdata.schema import ModelInput
 from hept.devices import triton_support
 from hept.model.build import build_network
 from hept.model.network import checkpoint_activations
-from hept.settings.fields import ModelConfig
+from hept.settings.train_config import ModelConfig
 from hept.training.memory_plan import FLOAT, count_kept
 
 N_POINTS = 60_000

@@ -36,8 +36,8 @@ from hept.model.published_weights import build_published
 from hept.objectives.objective import make_objective
 from hept.paper import literal_model
 from hept.runs.training_data import TrainingData, open_training_data
-from hept.settings.config import load_config
-from hept.settings.fields import TrainConfig
+from hept.settings.load import load_config
+from hept.settings.train_config import TrainConfig
 
 # Not trained in the published code.
 FIXED = ("regions", "alpha")

@@ -36,7 +36,7 @@ from hept.losses import RandomNegatives
 from hept.model.network import InPrecision
 from hept.model.transformer import HEPT
 from hept.objectives.objective import make_objective
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.training.interrupt import Interrupt
 from hept.training.loop import Training
 from hept.training.optimizers import make_optimizer

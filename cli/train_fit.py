@@ -36,7 +36,7 @@ class _FitCommand(click.Command):
 
 
 def _complete_preset(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    from hept.settings.config import list_presets
+    from hept.settings.load import list_presets
 
     return [name for name in list_presets() if name.startswith(incomplete)]
 

@@ -14,7 +14,7 @@ from .printing import console, print_table
 
 
 def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    from hept.settings.fields import list_keys
+    from hept.settings.train_config import list_keys
 
     return [key for key in list_keys() if key.startswith(incomplete)]
 

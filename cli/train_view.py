@@ -20,7 +20,7 @@ from .command_line import device_option, precision_option, threads_option
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The HTML file.  [default: view.html in the run folder]",
+    help="The HTML file.  [default: view-SPLIT.html in the run folder]",
 )
 @click.option("--events", type=click.IntRange(1), default=5, show_default=True, help="How many events.")
 @device_option

@@ -158,8 +158,8 @@ def open_raw_events(
         raise InputError(
             "`detectors`",
             found=f"{detectors} with ColliderML's Parquet files",
-            expected="a detectors file with TrackML events only",
-            remedy="leave it out: there are no cells whose shapes would need the modules",
+            expected="a detectors file with TrackML or ACTS events only",
+            remedy="leave it out: ColliderML's files have no cells, which alone need the modules",
         )
     return open_colliderml(raw, config, events=events, ignore_truth=ignore_truth)
 

@@ -167,7 +167,7 @@ def convert(
 
     Raises:
         InputError: No dataset, one that has this format already, or a folder that exists.
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     from hepdata.loader.dataset import open_dataset
     from hepdata.storage.dataset.convert import convert_dataset
@@ -201,7 +201,7 @@ def merge(
 
     Raises:
         InputError: Datasets that do not fit together, or a folder that exists.
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     from hepdata.loader.dataset import open_dataset
     from hepdata.storage.dataset.merge import merge_datasets

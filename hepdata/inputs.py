@@ -117,7 +117,7 @@ def check_inputs(schema: Schema, inputs: Iterable[ModelInput], *, where: object,
         column = schema.column(entry.column)
         for what, stored, needed in (
             ("unit", column.unit, entry.unit),
-            # Settings may treat a class as a number, or an angle as a length.
+            # If one side has none, they agree: settings may take a class as a number, an angle as a length.
             ("number of classes", column.n_classes or entry.n_classes, entry.n_classes or column.n_classes),
             ("period", column.period or entry.period, entry.period or column.period),
         ):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import pi
 from typing import Literal
 
+from hepdata.particle_classes import PARTICLE_CLASSES
 from hepdata.symmetries import Symmetries
 
 Compression = Literal["none", "log"]
@@ -19,17 +20,6 @@ Compression = Literal["none", "log"]
 SCORED_PT = 0.9
 # Of a dataset's coordinates, those of the plane in which points are neighbours and are hashed: η and φ.
 PLANE = slice(0, 2)
-# Classes of particles in pileup events: names, and PDG codes of single neutral species.
-PARTICLE_CLASSES: tuple[tuple[str, int | None], ...] = (
-    ("charged", None),
-    ("photon", 22),
-    ("K0L", 130),
-    ("K0S", 310),
-    ("neutron", 2112),
-    ("Lambda", 3122),
-    ("Xi0", 3322),
-    ("other neutral", None),
-)
 
 
 @dataclass(frozen=True)
@@ -115,8 +105,10 @@ class ModelInput:
 
     @property
     def final_period(self) -> float | None:
-        """Period of the values that enter the network."""
-        return None if self.period is None else self.period * abs(self.scale) / self.spread
+        """Period of the values that enter the network; a compressed angle has none."""
+        if self.period is None or self.compression != "none":
+            return None
+        return self.period * abs(self.scale) / self.spread
 
 
 @dataclass(frozen=True)
@@ -134,7 +126,7 @@ class Target:
         point_id: Column by which a point is found again in its source.
         label_names: What points without and with a label are called.
         scored: Which points count, in words.
-        figures: Names of further figures of merit; `hept.objectives.objective` lists them.
+        figures: Names of further figures of merit; `hept.metrics.figures_of_merit` lists them.
     """
 
     objective: str

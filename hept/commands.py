@@ -16,11 +16,12 @@ from hepdata.viewer.page import check_events
 from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split
 from hept.model.hub import fetch_weights, is_hub_address
+from hept.model.kept import FOLDER as WEIGHTS
 from hept.model.kept import find_kept
 from hept.runs.folder import find_weights
 from hept.runs.plan import plan_resume, plan_run, plan_settings
 from hept.runs.run import Run, no_such_run, open_run
-from hept.settings.config import Settings, apply_settings
+from hept.settings.load import Settings, apply_settings
 
 if TYPE_CHECKING:
     from hept.diagnosis.diagnosis import Diagnosis
@@ -266,7 +267,7 @@ def find_raw_tracks(
         out: Parquet or CSV (as a TrackML submission) of hits with the numbers of their tracks. Beside it,
             `.fits.parquet` has one row a track: pT, charge, η, φ, d0, z0 with errors, and χ².
         detectors: Modules of TrackML's detector; by default detectors.csv next to the events.
-        layers: Those that the model was trained on; pixels where not given.
+        layers: Layers to read, pixels where not given; they must be those of the training.
         max_events: At most so many.
         method: "tree", "dbscan" or "hdbscan"; what was tuned for the model where not given. Without either
             the tree finds its scale in the embeddings, and a line says so.
@@ -423,13 +424,20 @@ def tune_clustering(
         0.9 GeV).
 
     Raises:
-        InputError: Not a model that embeds, or the dataset does not fit.
+        InputError: Not a model that embeds, weights of the package, or the dataset does not fit.
     """
     check_device(device)
     opened = open_inputs(run, dataset, split)
     from hept.evaluation import tuning
 
     trained = _load(run, device, precision)
+    if (kept := Path(trained.source)).parent == WEIGHTS:
+        raise InputError(
+            "`run`",
+            found=f"{kept.stem}, whose choice comes with the package",
+            expected="a run, or weights of your own",
+            remedy=f"copy {kept} to a folder of your own, and tune the copy",
+        )
     with _work(threads, progress) as listener:
         trials = tuning.tune_clustering(trained, opened, split, max_clouds=max_clouds, progress=listener)
     tuning.save_clustering(Path(trained.source), trials[0].clustering)
@@ -501,7 +509,7 @@ def view(
         run: The run, a weights file, or a loaded model.
         dataset: Location, or the opened dataset; that of the run where not given.
         split: The test split where not given, or the validation split where that is empty.
-        out: The HTML file; "view.html" in the run folder where not given, else in the current folder.
+        out: The HTML file; view-SPLIT.html in the run folder where not given, else in the current folder.
         events: How many clouds, from the first one on.
         device, precision, threads, progress: As in `evaluate`.
 
@@ -517,7 +525,7 @@ def view(
     opened = open_inputs(run, dataset, split)
     split = split or choose_split(opened)
     from hept.evaluation.inference import run_model
-    from hept.report.view import FILE, write_view
+    from hept.report.view import write_view
     from hept.tracks.finder import Clustering
 
     trained = _load(run, device, precision)
@@ -526,7 +534,7 @@ def view(
     with _work(threads, progress) as listener:
         answers = run_model(trained, opened, split, max_clouds=events, progress=listener)
         title = f"{folder.resolve().name if folder else Path(trained.source).name}, {split}"
-        page = Path(out) if out else (folder or Path()) / FILE
+        page = Path(out) if out else (folder or Path()) / f"view-{split}.html"
         return write_view(page, title, answers, trained, opened.schema, clustering)
 
 
@@ -575,8 +583,7 @@ def tune(
         raise missing_extra("optuna", "tune")
     if trials < 1:
         raise InputError("`trials`", found=str(trials), expected="1 or more", remedy="try at least once")
-    given = dict(text.partition("=")[::2] for text in search) if isinstance(search, Sequence) else search
-    spaces = parse_search(given)
+    spaces = parse_search(search)
     settings = _with_settings(settings, {"precision": precision})
     config, opened = plan_settings(dataset, preset, settings, device)
     base = config.model_dump()
@@ -699,6 +706,8 @@ def _load(model: ModelLike, device: str, precision: Precision | None) -> Trained
 def _with_settings(settings: Settings, arguments: Mapping[str, str | None]) -> Settings:
     """The settings, and those that have an argument of their own."""
     given = {name: value for name, value in arguments.items() if value is not None}
+    if isinstance(settings, str):
+        settings = [settings]
     if isinstance(settings, Sequence):
         return [*settings, *(f"{name}={value}" for name, value in given.items())]
     return {**settings, **given}

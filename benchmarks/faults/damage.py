@@ -15,7 +15,7 @@ from benchmarks.faults import child
 from benchmarks.faults.jobs import build, pileup
 from benchmarks.faults.kills import fresh
 from benchmarks.faults.tally import Kind, Tally, spread
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 
 # Reads a file that was damaged, in the folder of all files; what it answers must not depend on the damage.
 Reader = Callable[[Path], object]

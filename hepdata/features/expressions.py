@@ -30,7 +30,7 @@ _ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow:
 _LOGIC = {ast.BitAnd: "&", ast.BitOr: "|", ast.And: "&", ast.Or: "|"}
 _COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 _LONGEST = 2000
-# Python's parser takes 200 parentheses within each other.
+# Python's parser fails beyond 200 nested parentheses.
 _DEEPEST = 50
 
 
@@ -106,7 +106,10 @@ _GRAMMAR = "columns, numbers, + - * / % **, < <= > >= == !=, and, or, not, and f
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes the parts of a tree that are allowed; `columns` collects the columns and their aliases."""
+    """Translates a syntax tree to the text of an expression of numexpr, and refuses all other nodes.
+
+    `columns` collects the columns and their aliases.
+    """
 
     text: str
     where: str

@@ -67,7 +67,7 @@ def keep_hits(
     choice: CloudChoice,
     name: str,
 ) -> NDArray[np.int64]:
-    """The positions of the hits that become points.
+    """Indices of the hits that become points.
 
     Args:
         layer: (J,) number of the layer, −1 for layers that are not chosen.

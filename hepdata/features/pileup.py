@@ -19,8 +19,9 @@ from hepdata.angles import wrap_phi
 from hepdata.cloud import PointCloud
 from hepdata.errors import HeptError, InputError
 from hepdata.features.curve import curve_order
+from hepdata.particle_classes import PARTICLE_CLASSES
 from hepdata.readers.delphes_events import ParticleTable
-from hepdata.schema import PARTICLE_CLASSES, SCORED_PT
+from hepdata.schema import SCORED_PT
 
 # The class of a neutral particle by its |PDG code|; the last entry is for all larger codes.
 _CODES = {code: number for number, (_, code) in enumerate(PARTICLE_CLASSES) if code is not None}
@@ -53,7 +54,7 @@ class PileupCuts:
 
 
 def classify(pid: NDArray[np.int32], charge: NDArray[np.int32]) -> NDArray[np.int32]:
-    """(P,) numbers of `PARTICLE_CLASSES`."""
+    """(P,) position of the class of each particle in `PARTICLE_CLASSES`."""
     out = _CLASS_OF.take(np.abs(pid), mode="clip")
     out *= charge == 0
     return out

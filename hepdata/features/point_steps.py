@@ -23,7 +23,7 @@ from hepdata.schema import Column, Schema
 _DEFINITION = re.compile(r"\s*([A-Za-z_]\w{0,127})\s*(?:\[([^\]$]{0,50})\])?\s*=(?!=)(.*)", re.DOTALL)
 # The types of the results of numexpr, and in which they are stored.
 _STORED = {"b": "bool", "i": "int64", "f": "float32"}
-# Lengths that clouds of hits do not store, since r and φ say the same.
+# Not stored for hits; computed from r and φ where an expression uses them.
 _CARTESIAN = {"x": np.cos, "y": np.sin}
 
 

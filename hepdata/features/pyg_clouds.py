@@ -30,7 +30,7 @@ LABELS = {
     "reconstructable": "is_reconstructable",
 }
 PAIR_NAMES = ("point_pairs_index_rad", "point_pairs_index", "point_pairs")
-# Pixel hits are 30 mm and more from the beam: radii this small are in metres, so that `x` is scaled.
+# Radii below this are in metres, since pixel hits are 30 mm and more from the beam: `x` is scaled.
 MAX_SCALED_RADIUS = 5.0
 
 

@@ -112,7 +112,7 @@ def make_cloud(
 
 
 def _store(values: NDArray[Any], column: Column, where: str) -> NDArray[Any]:
-    """Values in the type of their column; none may change but by rounding of real numbers."""
+    """Cast values to the type of their column; only rounding of real numbers may change one."""
     with np.errstate(over="ignore", invalid="ignore"):
         stored = values.astype(column.dtype)
         is_good = np.isfinite(stored) if stored.dtype.kind == "f" else stored == values

@@ -79,7 +79,7 @@ class Augmentation:
         return tuple(dict.fromkeys([*names, *(name for pair in both for name in pair)]))
 
     def apply(self, cloud: PointCloud, epoch: int, index: int) -> PointCloud:
-        """A variant of a cloud, the same one for the same seed, epoch and index."""
+        """Augment a cloud; seed, epoch and index determine the result."""
         rng = np.random.default_rng([self.seed, epoch, index])
         # All numbers are drawn, so that one setting does not change what another does.
         turn, is_reflected = float(rng.random()), bool(rng.random() < 0.5)

@@ -12,7 +12,7 @@ from hepdata.schema import Schema, Target
 
 
 def draw_cloud(cloud: PointCloud, schema: Schema) -> Figure:
-    """Points of a group share a colour; classes are drawn twice, all points and the scored ones."""
+    """Groups: one colour each. Classes: two panels, of all points and of the scored ones."""
     title = f"event {cloud.event_id}, {cloud.n_points:,} points"
     target, columns = schema.target, cloud.columns
     if target is not None and target.objective == "classification":

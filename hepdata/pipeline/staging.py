@@ -53,7 +53,7 @@ def staged(staging: Path, fingerprint: str, *, is_discarded: bool = False) -> It
 
     Raises:
         InputError: The folder belongs to another build, or was not made by a build.
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     if staging.exists() or staging.is_symlink():
         _clean(staging, fingerprint, is_discarded)

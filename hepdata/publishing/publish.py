@@ -86,7 +86,7 @@ def lay_out(dataset: Dataset, out: Path, about: About, *, events: int, progress:
 
     Raises:
         InputError: `out` exists.
-        JobError: A data file is damaged, or the disk refuses.
+        JobError: A data file is damaged, or a file cannot be written.
     """
     with draft_folder(out) as folder:
         refuse_existing(out)

@@ -102,7 +102,7 @@ class _Cursor:
         self._batch: pa.RecordBatch | None = None
 
     def read(self, row: int) -> dict[str, pa.Array]:
-        """The lists of one row, not before `first`."""
+        """Read the lists of one row; rows must be asked for in ascending order."""
         while self._batch is None or row >= self.first + self._batch.num_rows:
             self.first += 0 if self._batch is None else self._batch.num_rows
             self._batch = next(self._batches)

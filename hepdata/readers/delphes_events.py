@@ -161,7 +161,7 @@ def _align_lengths(
             problems[start + int(event)] = InputError(
                 f"{where}, entry {start + event}",
                 found=f"{lengths[event]} values of {name} for {expected[event]} of {first}",
-                expected="leaves of one length",
+                expected="equally many values in each leaf of an event",
                 remedy="create the file again, or skip such events with `on_error='skip'`",
             )
         bad |= lengths != expected

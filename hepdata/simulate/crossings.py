@@ -104,7 +104,7 @@ def _try_barrel(helices: Helices, detector: Detector, layer: BarrelLayer) -> tup
 
 
 def _try_disc(helices: Helices, detector: Detector, index: int) -> tuple[IntArray, FloatArray]:
-    """Modules (K, C) near the crossing of disc `index` on the particle's side, and the length to each."""
+    """Modules (K, C) that a helix may cross on disc `index` of its endcap, and the path length to each."""
     forward = helices.slope > 0
     sides = [_try_rings(helices, detector, side[index]) for side in detector.discs]
     return (

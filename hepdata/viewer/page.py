@@ -58,7 +58,7 @@ class Event:
         return replace(self, columns={**self.columns, **found})
 
     def with_scores(self, score: NDArray[np.floating]) -> Event:
-        """The same event with a score of every point, NaN for points that have none."""
+        """The same event with one score per point, NaN where it is not scored."""
         return replace(self, columns={**self.columns, SCORE: score.astype(np.float32)})
 
 

@@ -4,8 +4,8 @@
 
     out_u = Σ_i Σ_w exp(−½‖q_u − k_w‖²) v_w  /  Σ_i Σ_w exp(−½‖q_u − k_w‖²)
 
-with w over the keys in the block of u in table i: one sum over the tables, and one normalisation. This file
-is the whole definition, in the order of the computation:
+with w over the keys in the block of u in table i: one sum over the tables, and one normalisation. Block k of
+the sorted queries meets block k of the sorted keys. In the order of the computation:
 
     1  HEPTAttention     projections, scaled coordinates, output
     2  HashTables        table i sorts queries and keys by the tuple (AND codes, base hash value):
@@ -14,6 +14,10 @@ is the whole definition, in the order of the computation:
                                   so that they stay aligned; by option also of projections of z
     3  cut_into_blocks   sorted clouds are cut into blocks
     4  kernels/          the two sums inside blocks; `kernels/plain.py` is the reference in torch
+
+The paper's "AND hash code" is the whole tuple, and its "auxiliary" codes are the AND codes here; m₁ is
+`n_tables`, G is `n_regions`. As in the authors' code, and other than in the paper's text, codes are quantiles
+of η and φ themselves instead of random projections of ρ. Angles on a circle are an addition of ours.
 
 Axes: N points, B clouds, H heads, C tables, D = M + P dimensions of a query: M hidden ones and P coordinates
 (an angle counts as two), A AND codes, K blocks, S slots of a block.
@@ -78,7 +82,7 @@ class Geometry:
 class HEPTAttention(nn.Module):
     """Multi-head attention inside blocks of points that OR & AND hashing has sorted next to each other.
 
-    The rows of the paper's ablation are settings: `kernel="dot"` for the standard kernel exp(q·k);
+    The rows of the paper's ablation are settings: `kernel="dot"` for the standard kernel exp(q·k/√d);
     `and_coords=()` for OR-only hashing, and with `n_hidden_codes=2` for OR & AND of hidden features;
     `tied_qk=True` for the rows with a star.
 
@@ -444,8 +448,8 @@ def _block_start(clouds: Clouds, per_cloud: Tensor, cloud: Tensor, i: Tensor) ->
 def draw_buckets(n_regions: float, n_codes: int, n_tables: int, n_heads: int) -> Tensor:
     """Draw non-integer numbers of buckets B (C, A, H) whose product over the codes is `n_regions`.
 
-    Different numbers shift the borders of the buckets from table to table, so that no pair of close points is
-    separated in all tables (paper, end of "Obtaining AND Hash Code").
+    Different numbers shift the borders of the buckets from table to table, so that a pair of close points is
+    rarely separated in all tables (paper, end of "Obtaining AND Hash Code").
     """
     shape = (n_tables, n_codes, n_heads)
     if n_codes == 0:

@@ -20,7 +20,7 @@ _SPELLING = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 
 def check_device(text: str) -> str:
-    """The same text, if it names a device.
+    """Return `text` if it names a device.
 
     Raises:
         InputError: It does not.

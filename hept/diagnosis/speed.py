@@ -77,7 +77,7 @@ def measure_loader(folder: Path, n_points: int) -> Iterator[Verdict]:
     begun = time.perf_counter()
     n_pairs = sum(batch.negatives.n_pairs for batch in loader if batch.negatives is not None)
     milliseconds = 1e3 * (time.perf_counter() - begun) / N_LOADED
-    # Points at the ends of the axis, and near hits of their own particle, have fewer than 256.
+    # Some points have fewer than 256: those at the ends of the axis, and those inside a dense particle.
     is_whole = n_pairs > 0.8 * N_NEGATIVES * n_points * N_LOADED
     text = f"{milliseconds:.3g} ms a cloud with {n_pairs // N_LOADED:,} negative pairs"
     yield judge(f"loader, {n_points:,} points", is_whole, text, {"ms a cloud": milliseconds})

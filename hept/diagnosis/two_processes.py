@@ -15,7 +15,7 @@ import torch
 from hept.diagnosis.made_up_event import write_events
 from hept.diagnosis.verdict import Verdict, compare_losses, judge, skip
 from hept.runs.folder import RunFolder
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.training.trainer import fit
 
 TITLE = "two processes"

@@ -71,7 +71,7 @@ def _follow_particles(
 
 
 def _count_nearby(columns: Columns, particle: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(N,) hits within 0.1 in (η, φ) of a hit, mean over the hits of its particle."""
+    """(N,) local density: the number of hits within 0.1 in (η, φ), averaged over the hits of a particle."""
     phi = columns["phi"].astype(np.float64)
     # φ as a point on the unit circle has no seam; at this radius, chord and arc are equal.
     points = np.stack([columns["eta"].astype(np.float64), np.cos(phi), np.sin(phi)], 1)

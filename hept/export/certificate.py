@@ -24,8 +24,8 @@ from hept.model.trained import TrainedModel
 TOLERANCE = 1e-3
 SINGLE_CLOUDS = (1, 23, 64, 65, 333, 6_000, 60_000)
 RAGGED_CLOUDS = ((5, 0, 100, 1, 64), (0, 333, 2, 0), (3_000, 0, 2_999, 1))
-# Where runtimes round a hash differently, two points may change blocks, and with them all points of a small
-# cloud. Small clouds are drawn up to this often, until they have enough points for a swap to be below 1 %.
+# One hash that is rounded differently can swap two points between blocks, which changes all outputs of a
+# small cloud. Such clouds are drawn up to this often, until a swap affects less than 1 % of all points.
 MOST_DRAWS, ENOUGH_POINTS = 16, 6_000
 # Sizes in points that a quick certificate leaves out.
 LEFT_OUT_IF_QUICK = 60_000

@@ -34,7 +34,7 @@ def write_onnx(path: Path, graph: ModelGraph, program: ExportedProgram, metadata
         value.type.tensor_type.shape.dim[0].dim_param = "borders" if value.name == "offsets" else "points"
     del model.graph.metadata_props[:]
     del model.metadata_props[:]
-    # The exporter names a newer format of the file than this opset needs, which older runtimes refuse.
+    # torch writes a newer file format than this opset needs, which older runtimes refuse.
     model.ir_version = onnx.helper.find_min_ir_version_for(model.opset_import)
     onnx.checker.check_model(model)
     path.write_bytes(model.SerializeToString())

@@ -1,6 +1,6 @@
 """InfoNCE over stored pair lists: embeddings and CSR pairs enter, one number and its gradient leave.
 
-For an anchor u with a positive v and negatives n (paper, Appendix B):
+For an anchor u with a positive v and negatives n (paper, Appendix A.3):
 
     L(u, v) = −log[ exp(l_uv) / (exp(l_uv) + Σ_n exp(l_un)) ],
 

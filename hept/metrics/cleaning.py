@@ -100,7 +100,7 @@ class Cleaning:
         return describe_missing_pt(*((true, found) if chosen is None else (true[chosen], found[chosen])))
 
     def result(self) -> dict[str, float]:
-        """Figures by name and weight; missing pT in GeV, jets relative, masses in GeV."""
+        """Figures by name and weight: missing pT and masses in GeV, response and resolution as fractions."""
         numbers: dict[str, float] = {}
         for name in self.weights:
             curves = self.classify(name)

@@ -18,7 +18,7 @@ from hepdata.errors import missing_extra
 
 # Radius to the pT in GeV of the true jets that count.
 PT_MIN = {0.4: 20.0, 0.8: 50.0}
-# A jet is looked for from this part of that pT on, so that a poor response does not hide it.
+# Jets are matched down to this fraction of PT_MIN, so that a low response does not lose a true jet.
 FOUND_PART = 0.5
 # Largest distance of matched jets, in units of the radius.
 MATCH_PART = 0.75

@@ -1,7 +1,7 @@
 """AP@k: do the nearest neighbours of a hit in embedding space come from the same particle?
 
 Embeddings and particle ids of one cloud enter, mean precisions leave. For a query hit u with k_u other hits
-of its particle, Prec@k_u is the part of the k_u hits nearest to u that are of its particle (paper, Sec. 5).
+of its particle, Prec@k_u is the part of the k_u hits nearest to u that are of its particle (paper, Sec. 6.2).
 
 Exact, in chunks of queries, on the device of the embeddings; no matrix of all distances is made, and the host
 waits for the device a few times a cloud, not for each chunk. Float32 products, in tiles, give the smallest
@@ -155,7 +155,7 @@ def _count_all(cloud: _Cloud, queries: Tensor, n_partners: Tensor, found: Tensor
 
 
 def _cut_into_chunks(k: list[int], chunk: int) -> list[slice]:
-    """Stretches of at most `chunk` queries, whose numbers of partners ascend; fewer where these are large."""
+    """Slices of at most `chunk` queries sorted by number of partners; shorter where that number is large."""
     chunks: list[slice] = []
     begin = 0
     while begin < len(k):

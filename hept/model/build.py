@@ -11,7 +11,7 @@ from hepdata.errors import InputError
 from hepdata.schema import ModelInput
 from hept.model.frame import Frame
 from hept.model.network import Network, focus_attention, silence_attention
-from hept.settings.fields import ModelConfig
+from hept.settings.train_config import ModelConfig
 
 
 def build_network(

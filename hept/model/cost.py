@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from hepdata.errors import InputError, nearest_name
 from hepdata.inputs import choose_inputs
 from hepdata.schema import SCHEMAS
-from hept.settings.config import Settings, list_presets, load_config
-from hept.settings.fields import TrainConfig
+from hept.settings.load import Settings, list_presets, load_config
+from hept.settings.train_config import TrainConfig
 
 if TYPE_CHECKING:
     from torch import nn

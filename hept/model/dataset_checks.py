@@ -13,7 +13,7 @@ from hepdata.loader.dataset import Dataset
 from hepdata.loader.split import Split
 from hepdata.schema import ModelInput, Target
 from hepdata.storage.dataset.names import SPLITS
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 
 # A model's features and coordinates.
 Inputs = tuple[tuple[ModelInput, ...], tuple[ModelInput, ...]]

@@ -51,7 +51,7 @@ class EmbeddingHead(nn.Module):
 
 
 class ClassificationHead(nn.Module):
-    """An embedding, then logits; the sigmoid belongs to the loss."""
+    """An embedding, then a linear layer to logits; the loss applies the sigmoid."""
 
     def __init__(
         self, in_dim: int, embedding_dim: int, out_dim: int, *, dropout: float, width: int = 256

@@ -19,9 +19,9 @@ from hept.devices.precision import mixed_precision
 from hept.metrics.calibration import UNCHANGED, ScoreMap
 from hept.model.build import build_network
 from hept.model.dataset_checks import check_fit
-from hept.model.inputs import prepare_batch
+from hept.model.prepare_cloud import prepare_batch
 from hept.objectives.objective import find_objective
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 
 
 @dataclass(frozen=True, repr=False)

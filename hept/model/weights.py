@@ -26,8 +26,8 @@ from hept.model.trained import ModelLike, TrainedModel
 from hept.objectives.classification import read_score_map
 from hept.objectives.objective import find_objective
 from hept.runs.folder import BEST, LAST, find_weights
-from hept.settings.config import check_config
-from hept.settings.fields import TrainConfig
+from hept.settings.load import check_config
+from hept.settings.train_config import TrainConfig
 
 # Version 1 had no version number and stored only names of inputs; version 2 had no checksum.
 CARD_VERSION = 3

@@ -20,7 +20,7 @@ from hept.losses.missing_pt import missing_pt_loss
 from hept.metrics import Classification, classify
 from hept.metrics.calibration import UNCHANGED, ScoreMap, calibrate_curve, fit_score_map
 from hept.metrics.figures_of_merit import Figure, make_figures
-from hept.settings.fields import LossConfig
+from hept.settings.train_config import LossConfig
 
 # Before the names of a map's parameters among metrics.
 _MAP = "calibration_"

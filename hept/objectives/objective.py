@@ -19,7 +19,7 @@ from hepdata.loader.batch import Batch
 from hepdata.schema import Target
 from hept.objectives.classification import ClassificationObjective
 from hept.objectives.pairs import PairsObjective
-from hept.settings.fields import LossConfig
+from hept.settings.train_config import LossConfig
 
 
 class Scores(Protocol):

@@ -15,7 +15,7 @@ from hept.losses.infonce import Similarity
 from hept.losses.mining import count_partners, join_pairs, mine_negatives, pair_within_particles
 from hept.metrics.figures_of_merit import Figure, make_figures
 from hept.metrics.retrieval import find_neighbors
-from hept.settings.fields import LossConfig
+from hept.settings.train_config import LossConfig
 
 PT_THRESHOLDS = (SCORED_PT, 0.5, 0.0)
 

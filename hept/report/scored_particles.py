@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from hepdata.particle_classes import PARTICLE_CLASSES
 from hepdata.pictures.canvas import ACCENT, INK, REFERENCE, SIGNAL, new_grid
-from hepdata.schema import PARTICLE_CLASSES
 from hept.metrics.binned_rate import BinnedRate
 from hept.metrics.calibration import calibrate_curve
 from hept.metrics.classification import classify

@@ -27,8 +27,8 @@ from hepdata.yaml_text import parse_yaml, read_yaml
 from hept.model.hub import PACKAGED, fetch_weights, is_hub_address
 from hept.model.kept import find_kept, list_kept
 from hept.runs.tables import append_row, cut_table, read_table
-from hept.settings.config import check_config
-from hept.settings.fields import TrainConfig
+from hept.settings.load import check_config
+from hept.settings.train_config import TrainConfig
 
 BEST, LAST, RESUME = "best.safetensors", "last.safetensors", "resume.pt"
 # What the rows of a table are counted by.

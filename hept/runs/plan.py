@@ -16,9 +16,9 @@ from hept.devices.choice import choose_device
 from hept.model.dataset_checks import check_training, find_target
 from hept.runs.folder import RunFolder, find_states, has_states
 from hept.runs.run import Run
-from hept.settings.config import Settings, load_config
-from hept.settings.fields import TrainConfig
+from hept.settings.load import Settings, load_config
 from hept.settings.preset_choice import choose_preset, find_published
+from hept.settings.train_config import TrainConfig
 
 if TYPE_CHECKING:
     from hept.model.trained import TrainedModel

@@ -12,7 +12,7 @@ from hepdata.errors import InputError
 from hepdata.html_table import html_table
 from hepdata.loader.dataset import Dataset, open_dataset
 from hept.runs.folder import RunFolder
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 
 if TYPE_CHECKING:
     import pandas as pd

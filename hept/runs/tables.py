@@ -15,7 +15,7 @@ def append_row(path: Path, row: Mapping[str, object]) -> None:
     """Add a row; the first row makes the header.
 
     Raises:
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     with disk_errors(path), path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(row))
@@ -51,7 +51,7 @@ def cut_table(path: Path, key: str, last: int) -> None:
     """Drop the rows after number `last`; an unreadable table is renamed.
 
     Raises:
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     try:
         rows = [row for row in read_table(path, key) if row[key].isdigit()]

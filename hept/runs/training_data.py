@@ -25,7 +25,7 @@ from hept.model.dataset_checks import (
 from hept.model.preparation import learn_spread
 from hept.objectives.objective import make_objective
 from hept.runs.run import describe_location
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 
 # Mean and spread of a feature converge with far fewer clouds.
 CLOUDS_FOR_STATISTICS = 100

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hept.settings.config import list_presets, load_config
-from hept.settings.fields import TrainConfig, list_keys
 from hept.settings.listing import read_setting
+from hept.settings.load import list_presets, load_config
+from hept.settings.train_config import TrainConfig, list_keys
 
 
 def list_differences(configs: Sequence[TrainConfig]) -> dict[str, list[object]]:

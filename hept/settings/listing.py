@@ -11,8 +11,8 @@ from typing import Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from hepdata.errors import InputError
-from hept.settings.config import list_presets, load_config, nearest_setting
-from hept.settings.fields import TrainConfig, list_fields
+from hept.settings.load import list_presets, load_config, nearest_setting
+from hept.settings.train_config import TrainConfig, list_fields
 
 
 @dataclass(frozen=True)

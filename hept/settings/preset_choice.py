@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hepdata.errors import InputError
 from hepdata.schema import SCHEMAS
-from hept.settings.config import list_presets, load_config, read_about
-from hept.settings.fields import ANY_TASK
+from hept.settings.load import list_presets, load_config, read_about
+from hept.settings.train_config import ANY_TASK
 
 
 class PresetCard(BaseModel):

@@ -18,7 +18,7 @@ FloatArray = NDArray[np.float64]
 # pT in GeV = GEV_PER_TESLA_MM · field in T · radius in mm.
 GEV_PER_TESLA_MM = 0.299792458e-3
 FIELD = 2.0
-# Hits that a helix needs.
+# Fewest hits for the fit of a helix.
 MIN_HITS = 3
 # 1/mm, a radius of 10 km: below it an arc is computed as a straight line.
 _STRAIGHT = 1e-7

@@ -164,7 +164,8 @@ def add_lone_hits(
 ) -> Labels:
     """Give hits in no track to the track nearby whose χ² grows least, and by less than `limit`.
 
-    A track takes at most one hit, on a module where it has none, and a hit goes to one track; twice.
+    In each of two rounds, a track gets at most one hit, on a module where it has none, and a hit joins at
+    most one track.
 
     Args:
         label: (N,).

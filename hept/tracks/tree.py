@@ -84,7 +84,7 @@ def grow_tracks(
 
 
 def find_cut(embeddings: NDArray[np.floating]) -> float:
-    """A cut from the embeddings alone: 2.5 times the median distance of a hit to its nearest."""
+    """A cut from the embeddings alone: 2.5 times the median distance of a hit to its nearest neighbour."""
     if len(embeddings) < 2:
         return 1.0
     points = np.ascontiguousarray(embeddings, dtype=np.float64)

@@ -26,7 +26,7 @@ class RunLength:
 
 
 def expect_seconds(length: RunLength, seconds_per_step: float) -> float:
-    """Time of the steps of a run without validation, whose time is not known yet."""
+    """Expected seconds of the remaining steps. Validation is not included: its duration is not known yet."""
     limit = math.inf if length.max_minutes is None else 60 * length.max_minutes
     return min(length.n_steps * seconds_per_step, limit)
 

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from hepdata.errors import InputError
 from hepdata.storage.atomic import write_atomically
-from hept.settings.fields import TrainConfig, list_keys
 from hept.settings.listing import read_setting
+from hept.settings.train_config import TrainConfig, list_keys
 from hept.training.scalars import ScalarFile
 
 # Identifier of the run at the service, so that a resumed run continues there.
@@ -55,7 +55,7 @@ def open_logger(config: TrainConfig, folder: Path, announce: Callable[[str], Non
 
     Raises:
         InputError: The library is not installed, or the service refuses the run.
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     kind = config.logger
     if kind == "tensorboard":

@@ -34,7 +34,7 @@ from hept.model.trained import TrainedModel
 from hept.objectives.objective import make_objective
 from hept.runs.folder import LAST, RunFolder
 from hept.runs.training_data import TrainingData
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 from hept.training.expected_time import RunLength
 from hept.training.interrupt import Interrupt
 from hept.training.log import TrainingLog
@@ -111,7 +111,7 @@ class Training:
         self._saved_at = time.monotonic()
         damages = self.state.restore() if resume else []
         self._minutes_before, self._begun = self.state.position.minutes, time.perf_counter()
-        self._used = self._measure_used()
+        self._used = self._share_time()
         if self.fabric.is_global_zero:
             if resume:
                 self._put_aside(damages)
@@ -195,6 +195,8 @@ class Training:
             if self._used >= 1:
                 break
         number, _ = self._read_steps(keep=0)
+        if number:
+            self._save()
         return number
 
     def _windows(self, loader: Loader) -> Iterator[list[Batch]]:
@@ -267,6 +269,11 @@ class Training:
         self.state.position.minutes = minutes
         return 0.0 if self.config.max_minutes is None else minutes / self.config.max_minutes
 
+    def _share_time(self) -> float:
+        """The part of the time that is over by the clock of the first process, so that all stop together."""
+        used: float = self.fabric.broadcast(self._measure_used())
+        return used
+
     def _gather(self, values: Tensor) -> Tensor:
         """The values of every process, one row each, on the device."""
         if self.fabric.world_size == 1:
@@ -318,12 +325,15 @@ class Training:
         where.epoch, where.batches = where.epoch + 1, 0
         metrics: dict[str, float] = {}
         is_best = False
-        is_last = where.epoch == self.config.epochs
+        is_last = where.epoch == self.config.epochs or self._used >= 1
         if where.epoch % self.config.validate_every == 0 or is_last:
             metrics = self._validate()
+            # Validation takes time too.
+            self._used = self._share_time()
             value = metrics[self.objective.metric]
             self.state.schedule.end_epoch(value)
-            is_best = value > where.best or where.best_epoch == 0
+            # An undefined figure (no query, one class) is worse than any other, and no better than the next.
+            is_best = value > where.best or math.isnan(where.best) or where.best_epoch == 0
             if is_best:
                 where.best, where.best_epoch = value, where.epoch
         train_loss = where.loss_sum / max(where.loss_steps, 1)
@@ -351,8 +361,6 @@ class Training:
     def _reason_to_stop(self) -> str:
         if self._has_stalled():
             return "early stopping"
-        # Validation takes time too.
-        self._used = self.fabric.broadcast(self._measure_used())
         return "time limit" if self._used >= 1 else "finished"
 
     def _has_stalled(self) -> bool:

@@ -19,7 +19,7 @@ from hept.model.network import Network, count_parameters
 from hept.model.transformer import HEPT
 from hept.objectives.objective import find_objective
 from hept.runs.training_data import TrainingData, open_training_data
-from hept.settings.fields import ModelConfig, TrainConfig
+from hept.settings.train_config import ModelConfig, TrainConfig
 
 FLOAT, LONG = 4, 8
 # Of the head, see `hept.model.heads.EmbeddingHead`.

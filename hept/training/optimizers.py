@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
 
 from hepdata.errors import InputError
-from hept.settings.fields import OptimizerConfig
+from hept.settings.train_config import OptimizerConfig
 
 
 class MuonAndAdamW(Optimizer):

@@ -14,7 +14,7 @@ from hepdata.errors import InputError
 from hept.model.weights import ModelCard, save_weights
 from hept.runs.folder import BEST, LAST, RunFolder
 from hept.runs.training_data import TrainingData
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 from hept.training.saved_state import load_newest, save_state
 from hept.training.schedule import Schedule
 
@@ -85,7 +85,7 @@ class RunState:
         """Write weights and state, each file atomically.
 
         Raises:
-            JobError: The disk refuses.
+            JobError: A file cannot be written.
         """
         where = self.position
         where.saved_step = where.step

@@ -23,7 +23,7 @@ class ScalarFile:
     """A new file of scalars in a folder.
 
     Raises:
-        JobError: The disk refuses, here and in all methods.
+        JobError: A file cannot be written; any method may raise it.
     """
 
     def __init__(self, folder: Path) -> None:

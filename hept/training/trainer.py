@@ -20,7 +20,7 @@ from hept.model.trained import TrainedModel
 from hept.runs.folder import RunFolder
 from hept.runs.lock import lock_run
 from hept.runs.training_data import open_training_data
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 from hept.training.loop import Training
 from hept.training.result import FitResult
 
@@ -68,7 +68,7 @@ def fit(
         devices=[chosen.index] if ":" in str(chosen) else devices,
         num_nodes=nodes,
         strategy=strategy,
-        # Fabric would cast coordinates too: half precision is ours, see `InPrecision`.
+        # Fabric's half precision would cast coordinates too; `InPrecision` does it instead.
         precision="64-true" if config.precision == "64-true" else "32-true",
     )
     if fabric.world_size > 1 or devices * nodes > 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -18,8 +18,8 @@ from hepdata.storage.atomic import disk_errors, write_atomically
 from hepdata.storage.dataset.lock import hold_lock
 from hepdata.yaml_text import parse_yaml
 from hept.runs.run import Run
-from hept.settings.config import nearest_setting
-from hept.settings.fields import list_keys
+from hept.settings.load import nearest_setting
+from hept.settings.train_config import list_keys
 
 if TYPE_CHECKING:
     import optuna
@@ -69,12 +69,16 @@ class TuneTrial:
     settings: dict[str, object]
 
 
-def parse_search(search: Mapping[str, object]) -> dict[str, Space]:
+def parse_search(search: Mapping[str, object] | Sequence[str] | str) -> dict[str, Space]:
     """Check the names of settings, and read what is given as text.
 
     Raises:
         InputError: An unknown setting, or no range nor list.
     """
+    if isinstance(search, str):
+        search = [search]
+    if not isinstance(search, Mapping):
+        search = dict(_split_space(text) for text in search)
     if not search:
         raise InputError("`search`", found="nothing", expected="one setting or more", remedy=EXAMPLE)
     for name in search:
@@ -89,6 +93,15 @@ def parse_search(search: Mapping[str, object]) -> dict[str, Space]:
 
 
 EXAMPLE = "for instance optimizer.lr=1e-4:1e-2:log or model.n_tables=1,2,3"
+
+
+def _split_space(text: str) -> tuple[str, str]:
+    name, equals, space = text.partition("=")
+    if not equals:
+        raise InputError(
+            f"`search`, {text}", found="no '='", expected="SETTING=RANGE or CHOICES", remedy=EXAMPLE
+        )
+    return name, space
 
 
 def _parse_space(name: str, space: object) -> Space:

@@ -12,7 +12,7 @@ import pytest
 
 from hepdata.schema import PILEUP, TRACKING
 from hept.runs.folder import BEST, RunFolder
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 
 HEPT_TESTS = Path(__file__).parents[1] / "hept" / "conftest.py"
 SCRIPT = """
@@ -131,7 +131,7 @@ def test_a_mistake_gets_one_line_before_torch_is_imported(folder, line, message)
 
 
 @pytest.mark.parametrize(
-    "module", ["hept", "hept.settings.config", "hept.runs.folder", "hept.model.dataset_checks"]
+    "module", ["hept", "hept.settings.load", "hept.runs.folder", "hept.model.dataset_checks"]
 )
 def test_settings_need_no_torch(module):
     script = f"import sys, {module}; sys.exit('torch' in sys.modules)"

@@ -150,7 +150,7 @@ SMALL = [
 @pytest.fixture
 def small_config():
     """A preset shrunk to run in a second, with changes on top."""
-    from hept.settings.config import load_config
+    from hept.settings.load import load_config
 
     return lambda preset="tracking-demo", *changes: load_config(preset, [*SMALL, *changes])
 

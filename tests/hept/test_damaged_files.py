@@ -16,7 +16,7 @@ from hept.training.trainer import fit
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, tracking_dataset):
-    from hept.settings.config import load_config
+    from hept.settings.load import load_config
 
     small = ["model.n_layers=1", "model.hidden_dim=4", "model.n_heads=2", "model.n_regions=9", "epochs=2"]
     return fit(

@@ -19,7 +19,7 @@ from hept.evaluation.evaluator import evaluate
 from hept.model.weights import load_model, read_card
 from hept.runs.folder import RunFolder
 from hept.runs.training_data import open_training_data, resolve_inputs
-from hept.settings.config import check_config, load_config
+from hept.settings.load import check_config, load_config
 from hept.training.trainer import fit
 
 DATA = Path(__file__).parents[1] / "data"

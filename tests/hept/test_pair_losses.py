@@ -7,7 +7,7 @@ from hepdata.loader.dataset import open_dataset
 from hepdata.schema import SCORED_PT
 from hept.model.dataset_checks import find_target
 from hept.objectives.objective import make_objective
-from hept.settings.fields import LossConfig
+from hept.settings.train_config import LossConfig
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hepdata.loader.batch import Batch
 from hepdata.loader.dataset import open_dataset
 from hepdata.schema import PILEUP
 from hept.objectives.classification import ClassificationObjective
-from hept.settings.fields import LossConfig
+from hept.settings.train_config import LossConfig
 from hept.training.trainer import fit
 
 

@@ -24,7 +24,7 @@ from hept.model.weights import load_model
 from hept.objectives.objective import OBJECTIVES
 from hept.report.write import write_report
 from hept.runs.plan import plan_settings
-from hept.settings.config import check_config
+from hept.settings.load import check_config
 from hept.training.trainer import fit
 
 CELLS = (

@@ -85,7 +85,7 @@ def _check_labels(cloud: PointCloud) -> Iterator[Problem]:
 
 
 def _differs_within(cloud: PointCloud, name: str) -> bool:
-    """Whether a label of particles has different values on points of one particle."""
+    """Whether points of the same particle disagree in a label of the particle."""
     is_particle = cloud.particle_id > 0
     particle = cloud.particle_id[is_particle]
     label = cloud.columns[name][is_particle]

@@ -54,7 +54,7 @@ def finish_dataset(
 
     Raises:
         InputError: A shard is missing, only some shards have pairs, or `out` exists.
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     _check_shards(staging, splits)
     check_replaceable(out) if is_replaced else refuse_existing(out)
@@ -78,7 +78,7 @@ def move_into_place(staging: Path, out: Path, manifest: Manifest, *, is_replaced
 
     Raises:
         InputError: One of the folders holds something that this program did not write.
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     wanted = {MARK, MANIFEST_NAME} | {shard.name for shards in manifest.splits.values() for shard in shards}
     refuse_foreign(staging)
@@ -109,7 +109,7 @@ def fresh_staging(out: Path) -> Iterator[Path]:
 
     Raises:
         InputError: The folder exists and holds something that this program did not write.
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     staging = out.with_name(f".{out.name}.new")
     if staging.exists() or staging.is_symlink():

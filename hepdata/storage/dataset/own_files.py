@@ -23,7 +23,7 @@ def mark_folder(folder: Path, fingerprint: str | None = None) -> None:
         fingerprint: Of the build that can be continued in it; None for work that is not resumed.
 
     Raises:
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     with write_atomically(folder / MARK) as file:
         file.write(json.dumps({"fingerprint": fingerprint}).encode())
@@ -74,7 +74,7 @@ def remove_own(folder: Path) -> None:
 
     Raises:
         InputError: It holds a file that this program did not write.
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     check_own(folder)
     with disk_errors(folder):

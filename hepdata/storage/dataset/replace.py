@@ -45,7 +45,7 @@ def swap(staging: Path, out: Path) -> None:
 
     Raises:
         InputError: `out` holds something that is not part of the dataset.
-        JobError: The disk refuses; `out` is unchanged.
+        JobError: A file cannot be written; `out` is unchanged.
     """
     check_replaceable(out)
     old = replaced_of(out)
@@ -78,7 +78,7 @@ def recover(out: Path) -> None:
 
     Raises:
         InputError: `.OUT.replaced` is not a dataset.
-        JobError: The disk refuses.
+        JobError: A file cannot be written.
     """
     old = replaced_of(out)
     if not old.exists():

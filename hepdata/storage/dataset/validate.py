@@ -153,7 +153,7 @@ def _check_totals(manifest: Manifest, seen: _Seen, findings: list[Finding]) -> I
         found = add_up(seen.counts.get(split, []))
         for name, column in found.columns.items():
             other = expected.columns.get(name)
-            # Sums of merged datasets were added in another order.
+            # With a tolerance: merging adds in another order.
             is_equal = other is not None and isclose(column.total, other.total, rel_tol=1e-9, abs_tol=1e-6)
             if other is None or not is_equal or replace(column, total=other.total) != other:
                 yield Finding(

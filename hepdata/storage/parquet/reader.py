@@ -88,7 +88,7 @@ class ParquetShard:
         return arrays
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: files are opened for each read."""
 
     def _read_with_arrow(self, row: int, name: str) -> NDArray[Any]:
         """The same array from pyarrow: for pages of earlier versions and of very short lists."""

@@ -94,9 +94,9 @@ def attend_native(operands: Operands, layout: Layout) -> Tensor:
         ValueError: There are no loops for these operands, or shapes do not match.
     """
     if not can_attend(operands):
-        found = "no compiled loops" if _library is None else "compiled loops for float32 on a CPU"
+        found = "is not compiled" if _library is None else "computes float32 on a CPU only"
         raise ValueError(
-            f"backend 'native': found {found}, got {operands.query.dtype} on {operands.query.device.type}; "
+            f"backend 'native' {found}; got {operands.query.dtype} on {operands.query.device.type}; "
             "choose 'auto', or install hept with a C++ compiler"
         )
     _check_shapes(operands, layout)

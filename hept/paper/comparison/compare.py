@@ -14,7 +14,7 @@ from hept.devices.choice import Precision, check_device
 from hept.model.dataset_checks import check_split, check_training, find_target
 from hept.paper.comparison.trainings import choose_models, choose_tables, parse_budget
 from hept.runs.plan import count_points, warn_of_published
-from hept.settings.config import Settings, load_config
+from hept.settings.load import Settings, load_config
 from hept.settings.preset_choice import choose_preset
 
 if TYPE_CHECKING:

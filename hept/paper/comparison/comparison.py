@@ -30,7 +30,7 @@ from hept.paper.comparison.trainings import (
     plan_trial,
 )
 from hept.runs.training_data import TrainingData, open_training_data
-from hept.settings.fields import LossConfig, TrainConfig
+from hept.settings.train_config import LossConfig, TrainConfig
 
 
 @dataclass(frozen=True)

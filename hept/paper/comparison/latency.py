@@ -18,7 +18,7 @@ from hept.objectives.objective import Objective
 from hept.paper.comparison.step_cost import draw_network
 from hept.paper.comparison.store import Result
 from hept.runs.training_data import TrainingData
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 
 
 def measure_latency(config: TrainConfig, data: TrainingData, batch: Batch, repeats: int) -> Result:

@@ -16,7 +16,7 @@ from hept.model.frame import Frame
 from hept.paper.comparison.step_cost import median_seconds
 from hept.paper.comparison.store import Result
 from hept.paper.systems.registry import build_model
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 
 SCALING_MODELS = ("hept", "flatformer", "performer", "smyrf", "gcn")
 PILEUP_FRAME = Frame(

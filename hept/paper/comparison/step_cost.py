@@ -26,7 +26,7 @@ from hept.paper.comparison.store import Result
 from hept.paper.systems.catalog import find_system
 from hept.paper.systems.neighbors import find_neighbors
 from hept.runs.training_data import TrainingData
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 
 
 def measure_cost(config: TrainConfig, data: TrainingData, batch: Batch, repeats: int) -> Result:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hepdata.errors import InputError, nearest_name
 from hept.paper.systems.catalog import CATALOG, NAMES, find_system
-from hept.settings.fields import TrainConfig
+from hept.settings.train_config import TrainConfig
 
 TABLES = ("accuracy", "time", "memory", "ablation", "sensitivity", "latency", "scaling")
 GRID_TABLES = (1, 3, 5)
@@ -116,7 +116,7 @@ def plan_trial(base: TrainConfig, key: str, budget: Budget, **model: str | int) 
 
 
 def plan_accuracy(base: TrainConfig, budget: Budget, models: Sequence[str]) -> list[PlannedTraining]:
-    """One training for every model."""
+    """Plan one training for every model, equal in everything else."""
     return [plan_trial(base, name, budget, kind=name) for name in models]
 
 

@@ -82,7 +82,7 @@ class FLTAttention(nn.Module):
 
 
 def make_flt(frame: Frame, width: int) -> AttentionFactory:
-    """Make FLT with the sizes of a comparison: 150 random features for blocks of 100."""
+    """Make FLT with the sizes of a comparison: 150 random features where others have blocks of 100."""
     return multi_head(
         frame,
         width,

@@ -1,4 +1,4 @@
-"""The random baseline: an untrained HEPT for embeddings, random scores for classes (paper, Sec. 5.2)."""
+"""The random baseline: an untrained HEPT for embeddings, random scores for classes (paper, Sec. 6.2)."""
 
 from __future__ import annotations
 

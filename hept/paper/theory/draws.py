@@ -1,4 +1,4 @@
-"""Approximations with random functions, measured pair by pair: a check of the formulas."""
+"""Draw random features or hashes and measure the error of every pair, to check the formulas."""
 
 from __future__ import annotations
 

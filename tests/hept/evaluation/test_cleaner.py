@@ -11,7 +11,7 @@ from hepdata.errors import InputError
 from hepdata.simulate.pileup_file import write_pileup
 from hept.evaluation.cleaner import COLUMNS, clean
 from hept.model.weights import load_model
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.training.trainer import fit
 
 SMALL = [

@@ -8,7 +8,7 @@ from hept.evaluation.evaluator import assess, evaluate, run_for_metrics
 from hept.evaluation.inference import open_split
 from hept.metrics import classify
 from hept.model.trained import TrainedModel
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.tracks.finder import Clustering
 
 

@@ -18,7 +18,7 @@ LABELS = frozenset(column.name for column in TRACKING.columns if column.is_label
 
 @pytest.fixture(scope="module")
 def run(tracking_dataset, tmp_path_factory):
-    from hept.settings.config import load_config
+    from hept.settings.load import load_config
 
     small = ["model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=1"]
     return fit(

@@ -12,7 +12,7 @@ from hept.metrics.missing_pt import resolution
 from hept.metrics.resolution import Residuals
 from hept.metrics.tracks import match_labels
 from hept.model.dataset_checks import find_target
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.tracks.helix import HitError
 from hept.tracks.table import fit_tracks
 from hept.training.trainer import fit

@@ -7,7 +7,7 @@ from hepdata.schema import SCHEMAS
 from hept.evaluation.tuning import save_clustering
 from hept.model.build import build_network
 from hept.model.weights import ModelCard, load_model, save_weights
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.tracks.finder import Clustering
 
 SMALL = [

@@ -34,8 +34,8 @@ def test_operations_are_those_of_the_paper(model, n_points, published):
     assert cost.total / 1e9 == pytest.approx(published, rel=0.15)
 
 
-# In plain torch, norms are two more columns of queries and keys, the normalisation one more of the values.
-@pytest.mark.parametrize(("backend", "n_more"), [("plain", 3), ("auto", 0)])
+# In plain torch, norms are two more columns of features, two of coordinates; the normalisation one of values.
+@pytest.mark.parametrize(("backend", "n_more"), [("plain", 5), ("auto", 0)])
 def test_operations_are_those_counted_by_hand(backend, n_more):
     n, hidden, heads, tables, size, layers = 64, 8, 2, 3, 16, 2
     model = HEPT(

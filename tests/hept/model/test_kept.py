@@ -4,6 +4,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+import hept
 from hepdata.errors import InputError
 from hept.evaluation.tuning import load_clustering
 from hept.model import kept
@@ -50,3 +51,8 @@ def test_a_pipe_is_no_weights_file(tmp_path, name):
     os.mkfifo(tmp_path / name)
     with pytest.raises(InputError, match="found a pipe, a device or a folder"):
         find_weights(tmp_path / name)
+
+
+def test_the_choice_that_comes_with_weights_is_not_replaced(tracking_dataset):
+    with pytest.raises(InputError, match="whose choice comes with the package"):
+        hept.tune_clustering(kept.list_kept()[0], tracking_dataset)

@@ -10,7 +10,7 @@ from hept.model.build import build_network
 from hept.model.network import Network, count_parameters
 from hept.model.preparation import compress, learn_spread
 from hept.paper.systems.catalog import CATALOG
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 
 
 def inputs(*names):

@@ -9,7 +9,7 @@ from hepdata.errors import InputError, JobError
 from hepdata.schema import ModelInput
 from hept.model.build import build_network, periods_of
 from hept.model.weights import ModelCard, load_model, save_weights
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.training.saved_state import read_state, write_state
 
 FEATURES = (

@@ -8,8 +8,8 @@ import hepdata
 import hept
 from hept.evaluation.evaluator import evaluate
 from hept.report.compare_runs import format_estimate
-from hept.settings.config import load_config
 from hept.settings.differences import find_nearest_preset, list_differences
+from hept.settings.load import load_config
 from hept.training.trainer import fit
 
 SMALL = ["model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=2"]

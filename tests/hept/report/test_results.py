@@ -17,7 +17,7 @@ from hept.training.trainer import fit
 
 @pytest.fixture(scope="module", params=["tracking", "pileup"])
 def trained(request, tmp_path_factory):
-    from hept.settings.config import load_config
+    from hept.settings.load import load_config
 
     small = ["model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=2"]
     location = request.getfixturevalue(f"{request.param}_dataset")

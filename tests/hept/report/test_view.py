@@ -8,7 +8,7 @@ import pytest
 
 import hept
 from hepdata.loader.dataset import open_dataset
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.tracks.finder import Clustering, find_tracks
 from hept.training.trainer import fit
 
@@ -28,7 +28,7 @@ def test_the_page_has_the_models_answers(request, tmp_path, task):
     location = request.getfixturevalue(f"{task}_dataset")
     fit(load_config(f"{task}-demo", SMALL), location, tmp_path / "run")
     page = hept.view(tmp_path / "run", split="valid", events=2)
-    assert page == tmp_path / "run" / "view.html"
+    assert page == tmp_path / "run" / "view-valid.html"
     split, model = open_dataset(location)["valid"], hept.load_model(tmp_path / "run")
     for index in range(2):
         cloud = split[index]

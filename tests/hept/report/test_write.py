@@ -10,7 +10,7 @@ from hepdata.loader.dataset import open_dataset
 from hept.report import write_report
 from hept.report.definitions import explain
 from hept.report.html_page import Page
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.training.trainer import fit
 
 SMALL = ["model.n_layers=1", "model.hidden_dim=8", "model.n_heads=2", "epochs=3", "validate_every=2"]

@@ -12,7 +12,7 @@ from hept.training.trainer import fit
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, tracking_dataset):
     """A folder with a dataset and a run that was trained on it with relative paths."""
-    from hept.settings.config import load_config
+    from hept.settings.load import load_config
 
     folder = tmp_path_factory.mktemp("work") / "first"
     shutil.copytree(tracking_dataset, folder / "data" / "tracks")

@@ -2,8 +2,8 @@ import pytest
 import yaml
 
 from hepdata.errors import InputError
-from hept.settings.config import check_config, list_presets, load_config
-from hept.settings.fields import ANY_TASK, TrainConfig
+from hept.settings.load import check_config, list_presets, load_config
+from hept.settings.train_config import ANY_TASK, TrainConfig
 
 
 @pytest.mark.parametrize("preset", list_presets())

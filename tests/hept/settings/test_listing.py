@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from hepdata.errors import InputError
-from hept.settings.config import list_presets, load_config
-from hept.settings.fields import list_keys
 from hept.settings.listing import list_settings, read_setting
+from hept.settings.load import list_presets, load_config
+from hept.settings.train_config import list_keys
 from hept_cli.train_describe import command as describe
 from hept_cli.train_settings import command
 

@@ -1,7 +1,7 @@
 import pytest
 
 from hepdata.errors import InputError
-from hept.settings.config import list_presets, load_config
+from hept.settings.load import list_presets, load_config
 from hept.settings.preset_choice import choose_preset, describe_presets, find_published
 
 

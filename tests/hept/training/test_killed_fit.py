@@ -11,7 +11,7 @@ SCRIPT = '''
 import json, os, signal, shutil, sys
 from pathlib import Path
 
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.runs.folder import RunFolder
 from hept.training.trainer import fit
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from hepdata.errors import InputError
-from hept.settings.fields import OptimizerConfig
+from hept.settings.train_config import OptimizerConfig
 from hept.training.optimizers import make_optimizer
 
 pytestmark = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="needs torch 2.9")

@@ -1,3 +1,4 @@
+import math
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from hepdata.schema import TRACKING
 from hept.evaluation.evaluator import evaluate
 from hept.model.weights import load_model
 from hept.runs.folder import BEST, LAST, RunFolder
+from hept.training import loop
 from hept.training.saved_state import read_state
 from hept.training.trainer import fit
 
@@ -91,7 +93,7 @@ def test_batches_by_points_train_to_the_same_mean(tracking_dataset, small_config
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.training import trainer
 dataset, out, kill_at, *changes = sys.argv[1:]
 step = trainer.Training._step
@@ -216,6 +218,20 @@ def test_early_stopping_and_time_limit(tracking_dataset, small_config, tmp_path)
         small_config("tracking-demo", "max_minutes=1e-6"), tracking_dataset, tmp_path / "b", resume=True
     )
     assert (again.stopped, again.steps) == ("time limit", 1)
+
+
+def test_a_run_at_its_time_limit_is_validated(tracking_dataset, small_config, tmp_path):
+    config = small_config("tracking-demo", "epochs=50", "validate_every=50", "max_minutes=0.0001")
+    result = fit(config, tracking_dataset, tmp_path / "run")
+    assert (result.stopped, result.best_epoch) == ("time limit", 1)
+    assert result.best is not None
+
+
+def test_an_undefined_figure_is_never_the_best(tracking_dataset, small_config, tmp_path, monkeypatch):
+    figures = iter([math.nan, 0.5, 0.4])
+    monkeypatch.setattr(loop, "score_split", lambda *_, **__: {"ap@0.9": next(figures)})
+    result = fit(small_config("tracking-demo", "epochs=3"), tracking_dataset, tmp_path / "run")
+    assert (result.best, result.best_epoch) == (0.5, 2)
 
 
 def test_mined_pairs_need_no_lists_and_give_the_same_particles(

@@ -14,7 +14,7 @@ from hept.training.trainer import fit
 SCRIPT = """
 import sys
 from pathlib import Path
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 from hept.training.saved_state import read_state
 from hept.training.trainer import fit
 

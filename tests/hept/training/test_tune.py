@@ -152,6 +152,8 @@ def test_ranges_and_choices_are_read(name, text, space):
     ("search", "message"),
     [
         ({}, "found nothing"),
+        (["ema_decay"], "ema_decay: found no '='"),
+        ("lr=1:2", "lr: found no such setting"),
         ({"lr": "1:2"}, "no such setting.*did you mean"),
         ({"optimizer.lr": "2:1"}, "found 2:1"),
         ({"optimizer.lr": "0:1:log"}, "LOW above 0"),

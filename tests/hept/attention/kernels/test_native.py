@@ -203,7 +203,7 @@ def test_auto_takes_the_loops_for_float32_and_torch_for_the_rest():
     rows, layout = draw([50])
     assert torch.equal(attend_auto(rows, layout), attend_native(rows, layout))
     assert torch.equal(attend_auto(as_double(rows), layout), attend_plain(as_double(rows), layout))
-    with pytest.raises(ValueError, match=r"found compiled loops for float32 on a CPU, got torch.float64"):
+    with pytest.raises(ValueError, match=r"computes float32 on a CPU only; got torch.float64"):
         attend_native(as_double(rows), layout)
 
 
@@ -212,5 +212,5 @@ def test_without_a_compiler_torch_does_it(monkeypatch):
     rows, layout = draw([50])
     assert not can_attend(rows)
     assert torch.equal(attend_auto(rows, layout), attend_plain(rows, layout))
-    with pytest.raises(ValueError, match=r"found no compiled loops, .*choose 'auto', or install"):
+    with pytest.raises(ValueError, match=r"is not compiled; got .*choose 'auto', or install"):
         attend_native(rows, layout)

@@ -12,7 +12,7 @@ from hept.paper.comparison.trainings import (
     plan_accuracy,
     plan_sensitivity,
 )
-from hept.settings.config import load_config
+from hept.settings.load import load_config
 
 
 @pytest.mark.parametrize(

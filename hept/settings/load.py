@@ -1,8 +1,8 @@
 """The configuration of a training run: a preset, changed by single settings, checked before the run starts.
 
 A preset is a YAML file in `presets/`; it lists only values that differ from the defaults in
-`hept.settings.fields`. Its section `about` describes the preset (see `hept.settings.preset_choice`) and holds
-no settings.
+`hept.settings.train_config`. Its section `about` describes the preset (see `hept.settings.preset_choice`) and
+holds no settings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from hepdata.errors import InputError, nearest_name
 from hepdata.yaml_text import parse_yaml, read_yaml
-from hept.settings.fields import ANY_TASK, TrainConfig, list_keys
+from hept.settings.train_config import ANY_TASK, TrainConfig, list_keys
 
 PRESETS = Path(__file__).parent / "presets"
 
@@ -168,7 +168,7 @@ def _list_changes(settings: Settings) -> Iterator[tuple[str, object]]:
     if isinstance(settings, Mapping):
         yield from settings.items()
         return
-    for text in settings:
+    for text in [settings] if isinstance(settings, str) else settings:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise InputError(
