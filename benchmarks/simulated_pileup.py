@@ -46,10 +46,10 @@ def describe(path: str) -> dict[str, float]:
         "neutral ones above 0.9 GeV": (leading & ~charged & (c["PT"] > 0.9)).sum() / n,
     }
     for name, chosen in (("charged", charged), ("photons", photon), ("neutral hadrons", ~charged & ~photon)):
-        rows[f"Σ pT within |η| < 2.5 in GeV, {name}"] = c["PT"][leading & central & chosen].sum() / n
+        rows[rf"Σ pT within \|η\| < 2.5 in GeV, {name}"] = c["PT"][leading & central & chosen].sum() / n
     rows |= {
         "particles of pileup": (~leading).sum() / n,
-        "charged ones within |η| < 2.5": (~leading & charged & central).sum() / n,
+        r"charged ones within \|η\| < 2.5": (~leading & charged & central).sum() / n,
         "neutral pileup above 0.9 GeV": (~leading & ~charged & (c["PT"] > 0.9)).sum() / n,
     }
     for name, codes in _SPECIES.items():

@@ -172,4 +172,3 @@ function drawSelection(pen, pane) {
   }
   pen.restore();
 }
-

@@ -107,4 +107,3 @@ function applyFilter() {
   if (f.only) keep(c[target.selection], 1, 1);
   state.shown = shown;
 }
-
