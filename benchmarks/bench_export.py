@@ -45,7 +45,7 @@ def compare(model: Path, n: int) -> list[Ratio]:
 
     inputs = model.with_name(f"{n}.npz")
     features, coords = draw_cloud(n)
-    np.savez(inputs, features=features.numpy(), coords=coords.numpy(), offsets=np.array([0, n]))
+    np.savez(inputs, features=features.numpy(), coords=coords.numpy(), offsets=np.array([0, len(features)]))
     threads = torch.get_num_threads()
     works = {"onnx": prepare_onnx(model, inputs, threads), "torch": prepare_torch(n)}
     times = time_in_turns(works, rounds=9 if n < 20_000 else 3)
@@ -87,7 +87,8 @@ def prepare_torch(n: int) -> Callable[[], object]:
     for module in network.modules():
         if isinstance(module, HEPTAttention):
             module.attend = attend_plain
-    points = (*draw_cloud(n), torch.tensor([0, n]))
+    features, coords = draw_cloud(n)
+    points = (features, coords, torch.tensor([0, len(features)]))
 
     def forward() -> object:
         with torch.no_grad():
