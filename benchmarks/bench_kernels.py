@@ -59,7 +59,7 @@ def compile_attention(sizes: Sizes, capability: int) -> list[Compiled]:
         compile_kernel(
             kernel,
             TYPES,
-            sizes.constants(launch) | {"WIDE": False},
+            sizes.constants(launch, capability) | {"WIDE": False},
             capability,
             launch.options(),
         )

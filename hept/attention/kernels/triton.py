@@ -16,7 +16,7 @@ from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.kernels.operators import define_attention
 from hept.attention.kernels.plain import EPSILON
 from hept.attention.kernels.triton_launch import BACKWARD, FORWARD, START, Launch, Sizes, find_grid, pad
-from hept.devices.triton_support import can_run_triton, has_triton, launch_beside
+from hept.devices.triton_support import can_run_triton, find_capability, has_triton, launch_beside
 
 
 def can_attend(operands: Operands) -> bool:
@@ -99,7 +99,8 @@ def _lay_out(operands: Operands, layout: Layout) -> list[Tensor]:
 def prepare(kernel: Any, launch: Launch, operands: Operands, layout: Layout) -> Callable[..., None]:
     """Bind sizes and options; the result takes the other arguments and launches the kernel on all blocks."""
     sizes = Sizes.of(operands, layout)
-    constants = sizes.constants(launch) | {"WIDE": sizes.needs_64_bits(operands.query.shape[1])}
+    capability = find_capability(operands.query.device)
+    constants = sizes.constants(launch, capability) | {"WIDE": sizes.needs_64_bits(operands.query.shape[1])}
     options = {name: value for name, value in constants.items() if name in kernel.arg_names}
     options |= launch.options()
     return partial(kernel[find_grid(sizes, layout.blocks.position.shape[0], launch)], **options)

@@ -57,11 +57,11 @@ def load_gradient(
 @triton.jit
 def add_coords_gradient(
     acc, force, coords, my_point, point, my_is_there, is_there,
-    H: tl.constexpr, P: tl.constexpr, PP: tl.constexpr,
+    H: tl.constexpr, P: tl.constexpr, PP: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Add Σ_j force_ij (c_j − c_i) to (R, PP)."""
     column = tl.arange(0, PP)
-    for p in tl.range(0, P, num_stages=1, loop_unroll_factor=2):
+    for p in tl.range(0, P, num_stages=1, loop_unroll_factor=UNROLL):
         difference = subtract_coords(coords + p, my_point, point, my_is_there, is_there, H * P, "evict_last")
         pull = tl.sum(force * difference, 1)
         acc += tl.where(column[None, :] == p, pull[:, None], 0.0)
@@ -74,7 +74,7 @@ def backward(
     d_query, d_key, d_value, d_coords, table, n_points,
     H: tl.constexpr, M: tl.constexpr, V: tl.constexpr, P: tl.constexpr, S: tl.constexpr,
     R: tl.constexpr, T: tl.constexpr, MP: tl.constexpr, VP: tl.constexpr, PP: tl.constexpr,
-    WIDE: tl.constexpr, PRECISION: tl.constexpr,
+    WIDE: tl.constexpr, PRECISION: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Add a table's part of all gradients; those of coordinates are (2, N, H, P), of queries and of keys."""
     parts: tl.constexpr = (S + R - 1) // R
@@ -91,13 +91,13 @@ def backward(
         add_to_queries(
             query, key, value, coords, query_order + in_table, key_order + in_table, position, is_filled,
             grad, total, d_total, d_query, d_coords, table, n_points, block, head, my_slot,
-            H, M, V, P, S, R, T, MP, VP, PP, WIDE, PRECISION,
+            H, M, V, P, S, R, T, MP, VP, PP, WIDE, PRECISION, UNROLL,
         )  # fmt: skip
     else:
         add_to_keys(
             query, key, value, coords, query_order + in_table, key_order + in_table, position, is_filled,
             grad, total, d_total, d_key, d_value, d_coords + n_points.to(tl.int64) * H * P,
-            table, n_points, block, head, my_slot, H, M, V, P, S, R, T, MP, VP, PP, WIDE, PRECISION,
+            table, n_points, block, head, my_slot, H, M, V, P, S, R, T, MP, VP, PP, WIDE, PRECISION, UNROLL,
         )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def add_to_queries(
     grad, total, d_total, d_query, d_coords, table, n_points, block, head, my_slot,
     H: tl.constexpr, M: tl.constexpr, V: tl.constexpr, P: tl.constexpr, S: tl.constexpr,
     R: tl.constexpr, T: tl.constexpr, MP: tl.constexpr, VP: tl.constexpr, PP: tl.constexpr,
-    WIDE: tl.constexpr, PRECISION: tl.constexpr,
+    WIDE: tl.constexpr, PRECISION: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Add to the gradients of the own queries and their coordinates; a chunk has keys."""
     my_point, my_is_there = find_points(query_order, position, is_filled, block, my_slot, S, WIDE)
@@ -121,12 +121,12 @@ def add_to_queries(
         slot = begin + tl.arange(0, T)
         point, is_there = find_points(key_order, position, is_filled, block, slot, S, WIDE)
         k = load_rows(key + head * M, point, is_there, H * M, M, MP)
-        w = weigh(q, k, half, coords, my_point, point, my_is_there, is_there, H, P, PRECISION)
+        w = weigh(q, k, half, coords, my_point, point, my_is_there, is_there, H, P, PRECISION, UNROLL)
         v = load_rows(value + head * V, point, is_there, H * V, V, VP)
         force = w * (tl.dot(g, tl.trans(v), input_precision=PRECISION) + dz[:, None])
         all_forces += tl.sum(force, 1)
         dq = tl.dot(force, k, dq, input_precision=PRECISION)
-        dc = add_coords_gradient(dc, force, coords, my_point, point, my_is_there, is_there, H, P, PP)
+        dc = add_coords_gradient(dc, force, coords, my_point, point, my_is_there, is_there, H, P, PP, UNROLL)
     dq -= all_forces[:, None] * q
     add_rows(d_query + head * M, my_point, my_is_there, H * M, dq, table == 0, M, MP)
     if P > 0:
@@ -139,7 +139,7 @@ def add_to_keys(
     grad, total, d_total, d_key, d_value, d_coords, table, n_points, block, head, my_slot,
     H: tl.constexpr, M: tl.constexpr, V: tl.constexpr, P: tl.constexpr, S: tl.constexpr,
     R: tl.constexpr, T: tl.constexpr, MP: tl.constexpr, VP: tl.constexpr, PP: tl.constexpr,
-    WIDE: tl.constexpr, PRECISION: tl.constexpr,
+    WIDE: tl.constexpr, PRECISION: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Add to the gradients of the own keys, values and their coordinates; a chunk has queries."""
     my_point, my_is_there = find_points(key_order, position, is_filled, block, my_slot, S, WIDE)
@@ -154,11 +154,11 @@ def add_to_keys(
         slot = begin + tl.arange(0, T)
         point, is_there = find_points(query_order, position, is_filled, block, slot, S, WIDE)
         q = load_rows(query + head * M, point, is_there, H * M, M, MP)
-        w = weigh(k, q, half, coords, my_point, point, my_is_there, is_there, H, P, PRECISION)
+        w = weigh(k, q, half, coords, my_point, point, my_is_there, is_there, H, P, PRECISION, UNROLL)
         g, dz = load_gradient(grad, total, d_total, point, is_there, head, n_points, H, V, VP)
         force = w * (tl.dot(v, tl.trans(g), input_precision=PRECISION) + dz[None, :])
         all_forces += tl.sum(force, 1)
-        dc = add_coords_gradient(dc, force, coords, my_point, point, my_is_there, is_there, H, P, PP)
+        dc = add_coords_gradient(dc, force, coords, my_point, point, my_is_there, is_there, H, P, PP, UNROLL)
         dk = tl.dot(force, q, dk, input_precision=PRECISION)
         dv = tl.dot(w, g, dv, input_precision=PRECISION)
     dk -= all_forces[:, None] * k

@@ -50,14 +50,14 @@ def load_rows(base, point, is_there, stride, D: tl.constexpr, DP: tl.constexpr):
 @triton.jit
 def weigh(
     mine, others, half, coords, my_point, point, my_is_there, is_there,
-    H: tl.constexpr, P: tl.constexpr, PRECISION: tl.constexpr,
+    H: tl.constexpr, P: tl.constexpr, PRECISION: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Kernel values (R, T) of the own rows and a chunk; 0 where either slot is empty."""
     logit = tl.dot(mine, tl.trans(others), input_precision=PRECISION)
     logit = logit - half[:, None] - (0.5 * tl.sum(others * others, 1))[None, :]
     square = tl.zeros_like(logit)
     # Unrolled completely, the loop would need more registers than there are.
-    for p in tl.range(0, P, num_stages=1, loop_unroll_factor=2):
+    for p in tl.range(0, P, num_stages=1, loop_unroll_factor=UNROLL):
         difference = subtract_coords(coords + p, my_point, point, my_is_there, is_there, H * P, "")
         square += difference * difference
     logit -= 0.5 * square
@@ -84,7 +84,7 @@ def attend(
     table, n_tables, n_points, epsilon,
     H: tl.constexpr, M: tl.constexpr, V: tl.constexpr, P: tl.constexpr, S: tl.constexpr,
     R: tl.constexpr, T: tl.constexpr, MP: tl.constexpr, VP: tl.constexpr,
-    WIDE: tl.constexpr, PRECISION: tl.constexpr,
+    WIDE: tl.constexpr, PRECISION: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Add the sums of a table to out (N, H, V) and total (H, N); the last table divides one by the other."""
     parts: tl.constexpr = (S + R - 1) // R
@@ -106,7 +106,9 @@ def attend(
         slot = begin + tl.arange(0, T)
         point, is_there = find_points(key_order + in_table, position, is_filled, block, slot, S, WIDE)
         k = load_rows(key + head * M, point, is_there, H * M, M, MP)
-        w = weigh(q, k, half, coords + head * P, my_point, point, my_is_there, is_there, H, P, PRECISION)
+        w = weigh(
+            q, k, half, coords + head * P, my_point, point, my_is_there, is_there, H, P, PRECISION, UNROLL
+        )
         v = load_rows(value + head * V, point, is_there, H * V, V, VP)
         sums = tl.dot(w, v, sums, input_precision=PRECISION)
         z += tl.sum(w, 1)

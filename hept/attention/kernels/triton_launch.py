@@ -61,8 +61,8 @@ class Sizes:
             n_heads, dim, operands.value.shape[-1], operands.n_coords, layout.blocks.position.shape[-1]
         )
 
-    def constants(self, launch: Launch) -> dict[str, int | str]:
-        """Compile-time constants of a kernel with these launch parameters."""
+    def constants(self, launch: Launch, capability: int) -> dict[str, int | str]:
+        """Compile-time constants of a kernel with these launch parameters, on a GPU of this capability."""
         return asdict(self) | {
             "R": self.count_rows(launch),
             "T": min(launch.chunk, pad(self.S)),
@@ -70,6 +70,8 @@ class Sizes:
             "VP": pad(self.V),
             "PP": 1 << max(self.P - 1, 0).bit_length(),
             "PRECISION": find_precision(),
+            # Coordinates at a time: the largest number that spills few registers with every known Triton.
+            "UNROLL": 3 if capability >= 120 else 2,
         }
 
     def count_rows(self, launch: Launch) -> int:
