@@ -66,9 +66,10 @@ class EventRange:
         high = 2**63 - 1 if self.last is None else self.last
         chosen = known[(known >= low) & (known <= high)][: self.most]
         if not len(chosen):
+            end = "on" if self.last is None else f"to {self.last}"
             raise InputError(
                 where,
-                found=f"no event with an id from {self.first} to {self.last}" if len(known) else "no event",
+                found=f"no event with an id from {self.first} {end}" if len(known) else "no event",
                 expected=f"one of the {len(known)} events from {known[0]} to {known[-1]}"
                 if len(known)
                 else "at least one",

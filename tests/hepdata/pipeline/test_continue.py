@@ -11,6 +11,7 @@ import pytest
 
 from hepdata.errors import InputError, JobError
 from hepdata.pipeline.build import build_dataset
+from hepdata.pipeline.event_range import EventRange
 from hepdata.pipeline.staging import staging_of
 from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
 from hepdata.storage.dataset.lock import lock_output
@@ -68,7 +69,7 @@ def test_another_configuration_does_not_continue_an_unfinished_build(
     out = tmp_path / "dataset"
     with pytest.raises(KeyboardInterrupt):
         build_dataset(tracking_source, out, progress=listen(stop_after=2))
-    other = open_tracking(trackml_events, SIXTY, max_events=5)
+    other = open_tracking(trackml_events, SIXTY, events=EventRange(most=5))
     with pytest.raises(InputError, match="an unfinished build from other files or with another config"):
         build_dataset(other, out)
     assert build_dataset(other, out, overwrite=True).n_events == 5

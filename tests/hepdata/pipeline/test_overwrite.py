@@ -9,6 +9,7 @@ import pytest
 
 from hepdata.errors import InputError, JobError
 from hepdata.pipeline.build import build_dataset
+from hepdata.pipeline.event_range import EventRange
 from hepdata.pipeline.staging import staging_of
 from hepdata.pipeline.tracking_source import TRACKING_PRESETS, open_tracking
 from hepdata.storage.atomic import exchange
@@ -26,7 +27,7 @@ def content(folder):
 @pytest.fixture
 def other_source(trackml_events):
     """Two of the events: another build than that of all."""
-    return open_tracking(trackml_events, SIXTY, max_events=2)
+    return open_tracking(trackml_events, SIXTY, events=EventRange(most=2))
 
 
 @pytest.fixture
@@ -201,7 +202,7 @@ def check_killed_replacement(raw, make_old, folder, step, new):
 def new(trackml_events, tmp_path_factory):
     """What the replacement leaves, and its number of steps."""
     folder = tmp_path_factory.mktemp("new")
-    build_dataset(open_tracking(trackml_events, SIXTY, max_events=2), folder / "dataset")
+    build_dataset(open_tracking(trackml_events, SIXTY, events=EventRange(most=2)), folder / "dataset")
     result = run(trackml_events, folder / "dataset", "never")
     assert result.returncode == 0, result.stderr
     return content(folder / "dataset"), int(result.stdout)

@@ -175,5 +175,6 @@ def test_a_range_of_events_through_files(tmp_path):
     for events, count in (("3-", 5), ("0-0", 1), (range(2, 4), 2)):
         built = hepdata.build_pileup(files, tmp_path / str(count), split="100/0/0", events=events)
         assert len(built["train"]) == count
-    with pytest.raises(InputError, match="`events`: found events from 8 on; expected numbers up to 7"):
-        hepdata.build_pileup(files, tmp_path / "d", events="8-9")
+    for events, words in (("8-9", "8 to 9"), ("8-", "8 on")):
+        with pytest.raises(InputError, match=f"id from {words}; expected one of the 8 events from 0 to 7"):
+            hepdata.build_pileup(files, tmp_path / "d", events=events)
