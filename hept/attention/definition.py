@@ -384,7 +384,9 @@ class HashTables(nn.Module):
         for i, (rank, turn) in enumerate((each.rank, each.turn) for each in ranks):
             if turn is not None and shifts is not None:
                 # Ranks counted from each table's cut: (C, H, N).
-                rank = torch.remainder(rank - clouds.spread(shifts[i]), clouds.spread(clouds.sizes))
+                rank = torch.remainder(
+                    rank - clouds.spread(shifts[i]), clouds.spread(clouds.sizes).clamp(min=1)
+                )
             codes.append(find_bucket(rank, clouds.sizes, self.regions.select(1, i), clouds))
         return codes
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx import GraphModule
 
 from hept.export.graph import ModelGraph
 
@@ -73,14 +74,16 @@ def _translate(program: ExportedProgram) -> Any:
 
 def _sort_by_topk(program: ExportedProgram) -> None:
     """Turn stable sorts, in place, into TopK of all elements: of equal ones it puts the lower index first."""
-    graph = program.graph_module.graph
     aten = torch.ops.aten
-    for node in graph.find_nodes(op="call_function", target=aten.sort.stable):
-        rows, dim = node.args[0], node.kwargs.get("dim", -1)
-        with graph.inserting_before(node):
-            length = graph.call_function(aten.sym_size.int, (rows, dim))
-            length.meta["val"] = rows.meta["val"].shape[dim]
-        node.target, node.args, node.kwargs = aten.topk.default, (rows, length, dim, False, True), {}
+    # What runs without autocast is a graph of its own.
+    graphs = [part.graph for part in program.graph_module.modules() if isinstance(part, GraphModule)]
+    for graph in graphs:
+        for node in graph.find_nodes(op="call_function", target=aten.sort.stable):
+            rows, dim = node.args[0], node.kwargs.get("dim", -1)
+            with graph.inserting_before(node):
+                length = graph.call_function(aten.sym_size.int, (rows, dim))
+                length.meta["val"] = rows.meta["val"].shape[dim]
+            node.target, node.args, node.kwargs = aten.topk.default, (rows, length, dim, False, True), {}
 
 
 def _rename(model: Any, inputs: list[str], outputs: list[str]) -> None:

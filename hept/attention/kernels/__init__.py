@@ -21,12 +21,16 @@ from hept.attention.kernels.operands import Layout, Operands
 from hept.attention.kernels.operators import BlockAttention
 from hept.attention.kernels.plain import attend_plain
 from hept.attention.kernels.triton import attend_triton
+from hept.devices.tracing import is_exporting
 
 Backend = Literal["auto", "plain", "native", "triton"]
 
 
 def attend_auto(operands: Operands, layout: Layout) -> Tensor:
     """Compute `attend_plain` by the fastest kernel for these operands."""
+    # Runtimes of exported models do not have compiled kernels.
+    if is_exporting():
+        return attend_plain(operands, layout)
     if native.can_attend(operands):
         return attend_native(operands, layout)
     # On a CPU, Triton only has a slow interpreter.
