@@ -1,6 +1,6 @@
 import pytest
 
-from hepdata.schema import SCHEMAS
+from hepdata.schema import SCHEMAS, ModelInput
 
 
 @pytest.mark.parametrize("task", SCHEMAS)
@@ -25,3 +25,8 @@ def test_a_schema_without_columns_has_no_inputs_from_them():
     assert [c.column for c in lean.coordinates] == ["phi", "r", "phi", "z"]
     with pytest.raises(KeyError, match="lx"):
         lean.column("lx")
+
+
+def test_a_compressed_angle_has_no_period():
+    assert ModelInput("phi", 0.5, period=2.0, spread=4.0).final_period == 0.25
+    assert ModelInput("phi", period=2.0, compression="log").final_period is None
