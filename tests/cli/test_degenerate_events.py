@@ -15,7 +15,7 @@ def check_all_commands(hept_data, build, out):
 
 
 def first_hits(truth, n):
-    """Of particles: an event with nothing but noise is refused."""
+    """Choose hits of particles only: a build refuses an event of nothing but noise."""
     return truth.hit_id[truth.particle_id > 0][:n]
 
 
